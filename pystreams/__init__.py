@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.application.client_state import State
     from pystreams.runtime.application.kafka_streams import KafkaStreams
+    from pystreams.runtime.application.uncaught_errors import StreamThreadExceptionResponse
     from pystreams.runtime.core.dead_letters import DeadLetterRecord, dead_letter_record
     from pystreams.runtime.core.error_context import ErrorContext
     from pystreams.runtime.core.error_handlers import (
@@ -187,6 +188,7 @@ _HOMES = {
     "pystreams.metrics": ("MetricName",),
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
+    "pystreams.runtime.application.uncaught_errors": ("StreamThreadExceptionResponse",),
     "pystreams.runtime.application.client_state": ("State",),
     "pystreams.runtime.core.dead_letters": ("DeadLetterRecord", "dead_letter_record"),
     "pystreams.runtime.core.error_context": ("ErrorContext",),
@@ -383,6 +385,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StoreNotAvailableError",
     "Stores",
     "StreamJoined",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",

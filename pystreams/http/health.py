@@ -6,6 +6,7 @@
 | its stores are restored | yes | no |
 | all its tasks process | yes | yes |
 | a thread has not gone round its loop for `max.poll.interval.ms` | no | no |
+| a thread has not gone round its loop for 10 s | yes | no |
 | it stops | yes | no |
 | an error has ended it | no | no |
 """
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from pystreams.http.responses import as_json
 from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.kafka_streams import KafkaStreams
+from pystreams.runtime.application.watchdog import TroubleKind
 
 _DEAD = (State.ERROR, State.PENDING_ERROR, State.NOT_RUNNING)
 
@@ -69,4 +71,7 @@ class Health:
             )
         if streams.state is not State.RUNNING:
             return str(streams.state.value)
+        for seen in streams.troubles:
+            if seen.kind is TroubleKind.BLOCKED_THREAD:
+                return f"{seen.of} stands still: {seen.text}"
         return ""

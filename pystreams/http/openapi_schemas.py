@@ -91,6 +91,7 @@ SCHEMAS: dict[str, Schema] = {
         dropped_records=_COUNT,
         lag_records=_or_null(_COUNT),
         unread_partitions=_COUNT,
+        troubles=_list(_object(trouble=_TEXT, of=_TEXT, why=_TEXT)),
         commits=_COUNT,
         commit_interval_ms=_COUNT,
         uncommitted_bytes=_COUNT,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pystreams import KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
@@ -89,6 +92,41 @@ def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
         wait_until(lambda: _status(application)["state"] == "ERROR", "told")
         assert "a value that nobody expected" in _status(application)["error"]
         assert application.ask("/v1/stores/counts/a").status == 503
+
+
+def test_a_function_that_blocks_is_told_and_makes_a_process_not_ready_but_alive(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, answered = topics.make("blocked", partitions=1), threading.Event()
+
+    def waits_for_an_answer(value: str) -> str:
+        answered.wait()
+        return value
+
+    builder = StreamsBuilder()
+    stream = builder.stream(topic, key_serde=STRING, value_serde=STRING)
+    stream.map_values(waits_for_an_answer).group_by_key().count(name="counts")
+    polls: dict[str, Any] = {"consumer.max.poll.interval.ms": 120_000}
+    with served(broker, builder.build(), tmp_path, **polls) as application:
+        application.streams.start()
+        wait_until(lambda: health(application) == (200, 200), "ready")
+        topics.write(topic, [("a", "x", 0)])
+        try:
+            wait_until(lambda: health(application) == (200, 503), "told")
+            why = application.ask("/readyz").json()["why"]
+            blocked = application.streams.metrics()
+        finally:
+            answered.set()
+        wait_until(lambda: health(application) == (200, 200), "ready again")
+
+    assert f"stands still: task 0_0 is at the record at {topic}-0 offset 0" in why
+    assert {name.name: value for name, value in blocked.items()}["blocked-stream-threads"] == 1
+    [line] = [
+        record.getMessage()
+        for record in caplog.records
+        if "stream thread stands still" in record.getMessage()
+    ][:1]
+    assert "waits_for_an_answer" in line
 
 
 def test_the_status_has_the_numbers_of_the_application(filed: Served) -> None:

@@ -113,8 +113,6 @@ SPELLED: dict[str, str] = {
     "TestOutputTopic.readKeyValuesToList": "`TestOutputTopic.read_key_values`",
     "TestOutputTopic.readRecordsToList": "`TestOutputTopic.read_records`",
     "TestOutputTopic.readValuesToList": "`TestOutputTopic.read_values`",
-    "KafkaStreams.setUncaughtExceptionHandler": "`KafkaStreams.error`, and the exit code of "
-    "`pystreams run`",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
     "InStore.withQuery": "the first argument of `KafkaStreams.query`",

@@ -6,8 +6,9 @@ With `--processes` the parent does nothing else:
   their log lines.
 - A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
-- A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
-  that is left to whoever started the parent, who also sees the exit code.
+- A child that fails ends the others, and its exit code is the command's: what made it fail would
+  meet it again. One that was killed by a signal (out of memory, a crash of native code) is started
+  again, a few times (`Restarts`); its partitions wait for it meanwhile, or are the others'.
 - A child's standard input is a socket whose other end only the parent has. When the parent dies,
   however that happens, children see its end and stop. On a terminal they tell the parent through
   it how they are doing, and the parent shows one live line (`ChildReports`).
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING
 from pystreams.cli.display.live_line import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.child_reports import REPORT_OPTION, ChildReports
+from pystreams.cli.processes.restarts import Restarts
 from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
@@ -64,15 +66,14 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
     reports = ChildReports(count) if sys.stderr.isatty() else None
     stop = StopChildren()
     with stop.by_signals():
-        children = [_start(command, number, reports) for number in range(1, count + 1)]
-        stop.children = [child.process for child in children]
-        pids = [child.process.pid for child in children]
-        _log.info("started", processes=count, pids=pids)
+        children = _Children(stop, lambda number: _start(command, number, reports))
+        for number in range(1, count + 1):
+            children.start(number)
+        _log.info("started", processes=count, pids=[child.pid for child in stop.children])
         try:
-            return _supervise(stop, reports)
+            return _supervise(stop, reports, children)
         finally:
-            for child in children:
-                child.channel.close()
+            children.close()
 
 
 def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
@@ -98,7 +99,7 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
             )
         stop.children = [process]
         with channel:
-            code = _supervise(stop, None)
+            code = _supervise(stop, None, None)
     return code if code != 0 or stop.requested else None
 
 
@@ -137,6 +138,69 @@ class StopChildren(StopRequest):
         super()._on_signal(number, None)
 
 
+class _Children:
+    """The children of a parent, by their numbers: started, and started again.
+
+    Args:
+        stop: Is told which processes there are.
+        start: Starts one.
+    """
+
+    def __init__(self, stop: StopChildren, start: Callable[[int], _Child]) -> None:
+        self._stop = stop
+        self._start = start
+        self._children: dict[int, _Child] = {}
+        self._restarts = Restarts()
+        self._due_s: dict[int, float] = {}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether one is to be started again."""
+        return bool(self._due_s)
+
+    def start(self, number: int) -> subprocess.Popen[bytes]:
+        """Start a child, for the first time or again."""
+        if (before := self._children.get(number)) is not None:
+            before.channel.close()
+        self._children[number] = child = self._start(number)
+        self._stop.children = [each.process for each in self._children.values()]
+        return child.process
+
+    def starts_again(self, process: subprocess.Popen[bytes]) -> bool:
+        """Return whether a child that has ended is started again; `start_due` does it."""
+        if process.returncode >= 0:
+            return False
+        number = next(n for n, child in self._children.items() if child.process is process)
+        now_s = time.monotonic()
+        pause_s = self._restarts.pause_s(number, now_s)
+        name = signal.Signals(-process.returncode).name
+        if pause_s is None:
+            _log.error("a process was killed too often", process=number, signal=name)
+            return False
+        _log.warning(
+            "a process was killed, starting it again",
+            process=number,
+            pid=process.pid,
+            signal=name,
+            seconds=pause_s,
+        )
+        self._due_s[number] = now_s + pause_s
+        return True
+
+    def start_due(self) -> list[subprocess.Popen[bytes]]:
+        """Start again those whose pause is over."""
+        now_s = time.monotonic()
+        due = [number for number, due_s in self._due_s.items() if due_s <= now_s]
+        for number in due:
+            del self._due_s[number]
+        return [self.start(number) for number in due]
+
+    def close(self) -> None:
+        """Let go of all."""
+        for child in self._children.values():
+            child.channel.close()
+
+
 def this_command() -> list[str]:
     """Return the command line of this process, with the interpreter's real path."""
     return [sys.executable, *sys.orig_argv[1:]]
@@ -166,25 +230,31 @@ def _start(command: Sequence[str], number: int, reports: ChildReports | None) ->
     return _Child(process, channel)
 
 
-def _supervise(stop: StopChildren, reports: ChildReports | None) -> int:
+def _supervise(stop: StopChildren, reports: ChildReports | None, children: _Children | None) -> int:
     """Wait for the end of all, and show how they are doing; return the first failure, or 0."""
     if reports is None:
-        return _wait_for_all(stop, lambda: None)
+        return _wait_for_all(stop, lambda: None, children)
     display = LiveDisplay(reports.statistics, SystemClock().monotonic_ms)
     with display:
-        exit_code = _wait_for_all(stop, display.show_stopping)
+        exit_code = _wait_for_all(stop, display.show_stopping, children)
         reports.close(_MARGIN_S)
     return exit_code
 
 
-def _wait_for_all(stop: StopChildren, on_stopping: Callable[[], None]) -> int:
+def _wait_for_all(
+    stop: StopChildren, on_stopping: Callable[[], None], children: _Children | None
+) -> int:
     exit_code = 0
     running = list(stop.children)
     kill_at_s: float | None = None
-    while running:
+    while running or (children is not None and children.awaited and not stop.requested):
+        if children is not None and not stop.requested:
+            running += children.start_due()
         for child in [child for child in running if child.poll() is not None]:
             running.remove(child)
             code = _exit_code(child, stopping=stop.requested)
+            if code != 0 and not stop.requested and children and children.starts_again(child):
+                continue
             if code != 0:
                 _log.error("a process failed", pid=child.pid, exit_code=code)
                 exit_code = exit_code or code
@@ -198,8 +268,7 @@ def _wait_for_all(stop: StopChildren, on_stopping: Callable[[], None]) -> int:
             _log.error("processes did not stop in time and are killed", processes=len(running))
             _kill(running)
             return exit_code or ExitCode.FAILED
-        if running:
-            time.sleep(_WATCH_INTERVAL_S)
+        time.sleep(_WATCH_INTERVAL_S)
     return exit_code
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.metadata import version
 
 from pystreams.config import StreamsConfig
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import CLIENT_GROUP
+from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
 from pystreams.stores.engines.shared_memory import shared_memory_usage
 
 
@@ -17,6 +19,7 @@ def client_metrics(
     state: tuple[str, int],
     alive_threads: int,
     failed_threads: int,
+    watchdog: Watchdog,
 ) -> dict[MetricName, MetricValue]:
     """Return the metrics of one client.
 
@@ -26,7 +29,9 @@ def client_metrics(
         state: Its state, by name and by Kafka's number.
         alive_threads: Stream threads that run.
         failed_threads: Stream threads that an error has ended.
+        watchdog: What stands still.
     """
+    standing_still = Counter(trouble.kind for trouble in watchdog.troubles)
     name, number = state
     memory = shared_memory_usage()
     values: dict[str, MetricValue] = {
@@ -36,6 +41,10 @@ def client_metrics(
         "client-state": number,
         "alive-stream-threads": alive_threads,
         "failed-stream-threads": failed_threads,
+        "blocked-stream-threads": standing_still[TroubleKind.BLOCKED_THREAD],
+        "stalled-tasks": standing_still[TroubleKind.STALLED_TASK],
+        "stalled-standby-tasks": standing_still[TroubleKind.STALLED_STANDBY],
+        "troubles-total": watchdog.begun.total(),
         "recording-level": config.metrics_recording_level.number,
         "block-cache-usage": memory.block_cache,
         "block-cache-pinned-usage": memory.pinned,

@@ -15,6 +15,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.stop_signals import StopSignals
+from pystreams.runtime.application.uncaught_errors import UncaughtExceptionHandler
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 
 StateListener = Callable[[State, State], object]
@@ -36,6 +37,7 @@ class EmbeddedClient(ABC):
         self._paused = threading.Event()
         self._state_listener: StateListener | None = None
         self._restore_listener: StateRestoreListener | None = None
+        self._uncaught_handler: UncaughtExceptionHandler | None = None
 
     @property
     @abstractmethod
@@ -91,6 +93,19 @@ class EmbeddedClient(ABC):
         """
         self._check_not_started("set_global_state_restore_listener")
         self._restore_listener = listener
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
+        """Have a function say what is done when an error has ended a stream thread.
+
+        It is called with the error, by the thread that ends, and returns
+        `StreamThreadExceptionResponse.REPLACE_THREAD` or `SHUTDOWN_CLIENT`, which is also what is
+        done without one. Before `start`. Spec: KIP-671.
+
+        Raises:
+            StreamsError: The application was started.
+        """
+        self._check_not_started("set_uncaught_exception_handler")
+        self._uncaught_handler = handler
 
     def pause(self) -> None:
         """Stop processing, punctuation and restores; stay in the group, and keep what is assigned.

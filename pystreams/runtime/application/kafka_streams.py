@@ -2,7 +2,7 @@
 
 A supervisor thread prepares topics and global stores, starts the stream threads, removes state of
 tasks that moved away while it waits for them, and closes what they shared. When a thread fails, the
-others are stopped (SHUTDOWN_CLIENT).
+others are stopped, unless the program has it replaced (`ThreadRunner`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Self, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
-from pystreams.errors import (
-    StoreNotAvailableError,
-    StreamsError,
-    as_streams_error,
-)
+from pystreams.errors import StoreNotAvailableError, StreamsError, as_streams_error
 from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -30,6 +26,8 @@ from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.discovering import DiscoveringClient
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
+from pystreams.runtime.application.uncaught_errors import ThreadRunner
+from pystreams.runtime.application.watchdog import Trouble, Watchdog
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -105,6 +103,8 @@ class KafkaStreams(DiscoveringClient):
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
         self._error: StreamsError | None = None
+        self._watchdog = Watchdog(self._clock, self._paused)
+        self._runner: ThreadRunner | None = None
 
     @property
     def config(self) -> StreamsConfig:
@@ -120,6 +120,11 @@ class KafkaStreams(DiscoveringClient):
     def error(self) -> StreamsError | None:
         """What stopped the application, or None."""
         return self._error
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What stands still, as it was seen last, at most seconds ago."""
+        return self._watchdog.troubles
 
     @property
     def state(self) -> State:
@@ -268,7 +273,9 @@ class KafkaStreams(DiscoveringClient):
             self._client_id,
             state=(state.value, list(State).index(state)),
             alive_threads=sum(running.is_alive() for running in self._running_threads),
-            failed_threads=sum(thread.error is not None for thread in threads),
+            failed_threads=sum(thread.error is not None for thread in threads)
+            + (self._runner.replaced if self._runner else 0),
+            watchdog=self._watchdog,
         )
         for thread in threads:
             metrics.update(thread.metrics())
@@ -366,12 +373,14 @@ class KafkaStreams(DiscoveringClient):
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
         count = 0 if self._global.is_all else self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
+        self._runner = ThreadRunner(self._threads, parts, self._uncaught_handler, self._stop)
         self._running_threads = running = [
-            threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
-            for thread in self._threads
+            threading.Thread(target=self._run_thread, args=(number,), name=thread.name)
+            for number, thread in enumerate(self._threads)
         ]
         for thread in running:
             thread.start()
+        self._watchdog.start(self._threads, self._finished)
         if self._stop.is_set():
             self.close(0)
         if self._global.is_all:
@@ -381,10 +390,10 @@ class KafkaStreams(DiscoveringClient):
                 thread.join(cleaner.interval_s)
                 cleaner.maybe_clean(running=self.state is State.RUNNING)
 
-    def _run_thread(self, thread: StreamThread) -> None:
-        thread.run()
-        if thread.error is not None:
-            self._fail(thread.error)
+    def _run_thread(self, number: int) -> None:
+        assert self._runner is not None, "made before the threads"
+        if (error := self._runner.run(number)) is not None:
+            self._fail(error)
 
     def _fail(self, error: StreamsError) -> None:
         self._error = self._error or error

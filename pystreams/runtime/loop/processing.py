@@ -49,6 +49,7 @@ class Processing:
     Attributes:
         ledger: What the thread's stores hold.
         processed_records: Records processed so far.
+        at_work: The task whose records are processed at this moment, or None.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Processing:
         self._now_ms = 0
         self.ledger = manager.ledger
         self.processed_records = 0
+        self.at_work: StreamTask | None = None
 
     def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
         """Give tasks what was polled, at a time of the wall clock (ms)."""
@@ -212,9 +214,11 @@ class Processing:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
         self._pace.begin_run()
+        self.at_work = task
         processed = task.process(run, admission.records, room_bytes)
         self.processed_records += processed
         task.punctuate_stream_time()
+        self.at_work = None
         self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
         if task.held.possible:
             self._active.note(task)

@@ -166,6 +166,7 @@ class StreamThread:
             max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
             active_tasks=self._report.tasks(),
             standby_tasks=self._report.standby_tasks(),
+            at_work=self._report.at_work(),
         )
 
     def metrics(self) -> Metrics:

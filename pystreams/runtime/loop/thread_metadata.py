@@ -47,6 +47,7 @@ class ThreadMetadata:
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
         active_tasks: Its tasks.
         standby_tasks: What it keeps warm for other processes.
+        at_work: The task and the record that it processes at this moment; nothing if none.
     """
 
     thread_name: str
@@ -54,3 +55,4 @@ class ThreadMetadata:
     max_poll_interval_ms: int
     active_tasks: tuple[TaskMetadata, ...]
     standby_tasks: tuple[TaskMetadata, ...] = ()
+    at_work: str = ""

@@ -75,6 +75,15 @@ class ThreadReport:
         """Return how long ago the loop last published (ms); from any thread."""
         return self._clock.monotonic_ms() - self._published_ms
 
+    def at_work(self) -> str:
+        """Return which record of which task is being processed, in words; from any thread."""
+        if (task := self._processing.at_work) is None:
+            return ""
+        if (message := task.record.message) is None:
+            return f"task {task.task_id} is at work"
+        at = f"{message.topic()}-{message.partition()} offset {message.offset()}"
+        return f"task {task.task_id} is at the record at {at}"
+
     def tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what the tasks are doing; from any thread."""
         return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))

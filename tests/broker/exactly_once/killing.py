@@ -85,7 +85,14 @@ def moments(count: int, draw: random.Random) -> list[Moment]:
 
 
 def kill_one_process(running: Running, draw: random.Random) -> None:
-    """Kill the parent or one of its children; the others notice and end by themselves."""
-    pids = [running.process.pid, *running.wait_for("started")[0]["pids"]]
-    os.kill(draw.choice(pids), signal.SIGKILL)
+    """Kill the parent or one of its children, which is started again; then all end.
+
+    The children of a parent that was killed notice, and end by themselves.
+    """
+    parent = running.process.pid
+    killed = draw.choice([parent, *running.wait_for("started")[0]["pids"]])
+    os.kill(killed, signal.SIGKILL)
+    if killed != parent:
+        running.wait_for("a process was killed, starting it again")
+        os.kill(parent, signal.SIGKILL)
     running.wait_until(lambda: not running.alive(), "the parent's end")

@@ -1,0 +1,31 @@
+"""How soon a killed child of `--processes` is started again, and how often."""
+
+from __future__ import annotations
+
+MOST = 5
+"""So often within `WITHIN_S` a child is started again: what kills it more often will go on."""
+WITHIN_S = 600.0
+_FIRST_PAUSE_S = 1.0
+
+
+class Restarts:
+    """The deaths of each child, by its number."""
+
+    def __init__(self) -> None:
+        self._deaths_s: dict[int, list[float]] = {}
+
+    def pause_s(self, number: int, now_s: float) -> float | None:
+        """Take note that a child was killed; return how long to wait before it starts again.
+
+        Twice as long after each death within ten minutes.
+
+        Args:
+            number: The child's.
+            now_s: The monotonic clock's time (s).
+
+        Returns:
+            Seconds; None when it was killed too often.
+        """
+        recent = [at_s for at_s in self._deaths_s.get(number, ()) if now_s - at_s < WITHIN_S]
+        self._deaths_s[number] = [*recent, now_s]
+        return None if len(recent) >= MOST else _FIRST_PAUSE_S * 2 ** len(recent)

@@ -1,0 +1,193 @@
+"""Looks now and then whether an application gets on, and tells of what stands still.
+
+    thread   silent -----> stands still (with its stack) -----> its poll interval is about to pass
+    task     running, records wait, none is processed -----> stalled
+    standby  behind, and not following -----> stalled
+
+A trouble is logged when it begins, again each time it has lasted twice as long, and when it is
+over. Nothing is done about one: the group takes partitions away from who does not poll, and
+`/livez` tells a platform when to restart a process. The loops pay nothing for it: what is looked
+at they publish anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pystreams.kernel.clock import Clock
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
+
+_log = get_logger("pystreams.watchdog")
+
+_LOOK_EVERY_S = 2.0
+_STANDS_STILL_MS = 10_000.0
+_STALLED_MS = 60_000.0
+_POLL_INTERVAL_LEFT = 0.2
+"""With so much of `max.poll.interval.ms` left a thread is about to lose its partitions."""
+_FRAMES = 16
+
+
+class TroubleKind(Enum):
+    """What stands still."""
+
+    BLOCKED_THREAD = "stream thread stands still"
+    LATE_POLL = "stream thread is about to lose its partitions"
+    STALLED_TASK = "task makes no progress"
+    STALLED_STANDBY = "standby does not follow"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that stands still.
+
+    Attributes:
+        kind: What.
+        of: The thread's or the task's name.
+        text: What is known, for people.
+        since_ms: Since when, on the monotonic clock (ms).
+    """
+
+    kind: TroubleKind
+    of: str
+    text: str
+    since_ms: float
+
+
+def stack_of(thread_name: str) -> str:
+    """Return where a thread is, innermost call last; nothing if there is no such thread."""
+    ident = next((each.ident for each in threading.enumerate() if each.name == thread_name), None)
+    frame = None if ident is None else sys._current_frames().get(ident)  # noqa: SLF001
+    return "" if frame is None else "".join(traceback.format_stack(frame)[-_FRAMES:])
+
+
+class Watchdog:
+    """Watches the stream threads of one application.
+
+    Args:
+        clock: The clock.
+        paused: Whether the application is: then nothing is expected of its tasks.
+        stack: Returns where a thread is, by its name; nothing of one that has ended.
+
+    Attributes:
+        troubles: Those of the last look; from any thread.
+        begun: How many there were, by kind.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        paused: threading.Event,
+        stack: Callable[[str], str] = stack_of,
+    ) -> None:
+        self.troubles: tuple[Trouble, ...] = ()
+        self.begun: Counter[TroubleKind] = Counter()
+        self._clock = clock
+        self._paused = paused
+        self._stack = stack
+        self._told_ms: dict[tuple[TroubleKind, str], float] = {}
+        # What was seen of a task when it last moved, and when that was.
+        self._moved: dict[tuple[str, bool], tuple[Hashable, float]] = {}
+
+    def start(self, threads: Sequence[StreamThread], ended: threading.Event) -> None:
+        """Look at threads from now on, in a thread of its own, until the application has ended."""
+
+        def watch() -> None:
+            while not ended.wait(_LOOK_EVERY_S):
+                self.look([thread.metadata() for thread in threads])
+
+        threading.Thread(target=watch, name="pystreams-watchdog", daemon=True).start()
+
+    def look(self, threads: Sequence[ThreadMetadata]) -> None:
+        """Look at what threads say of themselves, and tell what is new."""
+        now_ms = self._clock.monotonic_ms()
+        self.troubles = tuple(self._found(threads, now_ms))
+        present = {(trouble.kind, trouble.of) for trouble in self.troubles}
+        for kind, of in self._told_ms.keys() - present:
+            del self._told_ms[kind, of]
+            _log.info("over", trouble=kind.value, of=of)
+        for trouble in self.troubles:
+            self._tell(trouble, now_ms)
+
+    def _tell(self, trouble: Trouble, now_ms: float) -> None:
+        key, lasted_ms = (trouble.kind, trouble.of), now_ms - trouble.since_ms
+        told_ms = self._told_ms.get(key)
+        if told_ms is not None and lasted_ms < 2 * told_ms:
+            return
+        if told_ms is None:
+            self.begun[trouble.kind] += 1
+        self._told_ms[key] = lasted_ms
+        stack = ""
+        if trouble.kind in (TroubleKind.BLOCKED_THREAD, TroubleKind.LATE_POLL):
+            stack = self._stack(trouble.of)
+        _log.warning(
+            trouble.kind.value,
+            of=trouble.of,
+            seconds=round(lasted_ms / 1000),
+            why=trouble.text,
+            **({"stack": stack} if stack else {}),
+        )
+
+    def _found(self, threads: Sequence[ThreadMetadata], now_ms: float) -> Iterator[Trouble]:
+        moved, self._moved = self._moved, {}
+        for thread in threads:
+            limit_ms = min(_STANDS_STILL_MS, thread.max_poll_interval_ms / 2)
+            if thread.silent_ms >= limit_ms:
+                if self._stack(thread.thread_name):
+                    yield from _of_thread(thread, now_ms)
+                continue  # Of what a thread does that stands still its tasks know nothing new.
+            if self._paused.is_set():
+                continue
+            for task in (*thread.active_tasks, *thread.standby_tasks):
+                is_standby = task in thread.standby_tasks
+                if not task.lag_records or (
+                    not is_standby and task.state != TaskState.RUNNING.value
+                ):
+                    continue
+                seen: Hashable = task.processed_records, tuple(task.restored_offsets.items())
+                key = str(task.task_id), is_standby
+                known, since_ms = moved.get(key, (None, now_ms))
+                since_ms = since_ms if known == seen else now_ms
+                self._moved[key] = seen, since_ms
+                if now_ms - since_ms >= _STALLED_MS:
+                    yield _of_task(task, since_ms, is_standby=is_standby)
+
+
+def _of_thread(thread: ThreadMetadata, now_ms: float) -> Iterator[Trouble]:
+    since_ms, limit_ms = now_ms - thread.silent_ms, thread.max_poll_interval_ms
+    at_work = thread.at_work or "it processes no record: it waits, for a broker or a disk"
+    yield Trouble(
+        TroubleKind.BLOCKED_THREAD,
+        thread.thread_name,
+        f"{at_work}; what it does is in the stack. No other task of the thread goes on meanwhile",
+        since_ms,
+    )
+    if thread.silent_ms >= limit_ms * (1 - _POLL_INTERVAL_LEFT):
+        yield Trouble(
+            TroubleKind.LATE_POLL,
+            thread.thread_name,
+            f"{at_work}; after consumer.max.poll.interval.ms={limit_ms} without a poll the group "
+            "gives its partitions to others, and the work is done again: set that higher, or let "
+            "functions that wait be called by map_values_async",
+            since_ms,
+        )
+
+
+def _of_task(task: TaskMetadata, since_ms: float, *, is_standby: bool) -> Trouble:
+    waiting = f"{task.lag_records} records wait, and none was taken"
+    if is_standby:
+        return Trouble(TroubleKind.STALLED_STANDBY, str(task.task_id), waiting, since_ms)
+    partitions = ", ".join(map(str, task.partitions))
+    text = (
+        f"of {partitions} {waiting}: it waits for another of its partitions (max.task.idle.ms), "
+        "for answers or a retry, or for a transaction of somebody else that stays open"
+    )
+    return Trouble(TroubleKind.STALLED_TASK, str(task.task_id), text, since_ms)

@@ -1,0 +1,173 @@
+"""The watchdog: what stands still is told once, with where it is, and when it is over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pystreams import TaskId, TopicPartition
+from pystreams.runtime.application.watchdog import TroubleKind, Watchdog, stack_of
+from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.testing.simulation import ManualClock
+
+TASK = TaskMetadata(
+    task_id=TaskId(0, 1),
+    state="running",
+    partitions=(TopicPartition("in", 1),),
+    processed_records=5,
+    lag_records=3,
+    stream_time_ms=0,
+    stores=(),
+    changelogs={},
+    restored_offsets={},
+)
+THREAD = ThreadMetadata(
+    thread_name="t1", silent_ms=0, max_poll_interval_ms=300_000, active_tasks=()
+)
+
+
+class Watched:
+    """A watchdog that is shown the same thread again and again."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture, *, alive: bool = True) -> None:
+        caplog.set_level(logging.INFO, "pystreams.watchdog")
+        self._records = caplog.records
+        self.clock = ManualClock(1_000_000)
+        self.paused = threading.Event()
+        stack = "in work(value)" if alive else ""
+        self.watchdog = Watchdog(self.clock, self.paused, lambda _: stack)
+
+    def look(self, thread: ThreadMetadata, *, after_ms: int = 0) -> list[TroubleKind]:
+        self.clock.advance_ms(after_ms)
+        self.watchdog.look([thread])
+        return [trouble.kind for trouble in self.watchdog.troubles]
+
+    def silent(self, silent_ms: int, at_work: str = "") -> list[TroubleKind]:
+        return self.look(replace(THREAD, silent_ms=silent_ms, at_work=at_work))
+
+    def told(self) -> list[str]:
+        return [record.getMessage() for record in self._records]
+
+
+def test_a_function_that_blocks_is_told_with_the_record_and_the_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    assert watched.silent(9_000) == []
+    assert watched.silent(10_000, "task 0_1 is at the record at in-1 offset 7") == [
+        TroubleKind.BLOCKED_THREAD
+    ]
+
+    [line] = watched.told()
+    assert "stream thread stands still" in line
+    assert "in-1 offset 7" in line
+    assert "in work(value)" in line
+
+
+def test_it_is_told_again_each_time_it_has_lasted_twice_as_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    for seconds in range(10, 200):
+        watched.silent(seconds * 1000)
+
+    assert len(watched.told()) == 5
+    assert watched.watchdog.begun == {TroubleKind.BLOCKED_THREAD: 1}
+
+
+def test_a_poll_interval_that_is_about_to_pass_is_a_trouble_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+
+    assert watched.silent(239_000) == [TroubleKind.BLOCKED_THREAD]
+    assert watched.silent(241_000) == [TroubleKind.BLOCKED_THREAD, TroubleKind.LATE_POLL]
+    assert "consumer.max.poll.interval.ms=300000" in watched.told()[-1]
+
+
+def test_when_it_is_over_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched(caplog)
+    watched.silent(10_000)
+
+    assert watched.silent(0) == []
+    assert "over" in watched.told()[-1]
+
+
+def test_a_thread_that_has_ended_does_not_stand_still(caplog: pytest.LogCaptureFixture) -> None:
+    assert Watched(caplog, alive=False).silent(60_000) == []
+
+
+def test_a_task_that_records_wait_for_and_that_takes_none_is_stalled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    thread = replace(THREAD, active_tasks=(TASK,))
+    assert watched.look(thread) == []
+    assert watched.look(thread, after_ms=59_000) == []
+    assert watched.look(thread, after_ms=1_000) == [TroubleKind.STALLED_TASK]
+
+    assert "of in-1 3 records wait" in watched.told()[0]
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"processed_records": 6},
+        {"lag_records": 0},
+        {"lag_records": None},
+        {"state": "restoring"},
+    ],
+)
+def test_a_task_that_moves_or_has_nothing_to_do_is_not_stalled(
+    moves: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched(caplog)
+    watched.look(replace(THREAD, active_tasks=(TASK,)))
+    moved = replace(THREAD, active_tasks=(replace(TASK, **moves),))
+
+    assert watched.look(moved, after_ms=60_000) == []
+
+
+def test_a_paused_application_has_no_stalled_tasks(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched(caplog)
+    watched.paused.set()
+    thread = replace(THREAD, active_tasks=(TASK,))
+    watched.look(thread)
+
+    assert watched.look(thread, after_ms=60_000) == []
+
+
+def test_a_standby_that_is_behind_and_reads_nothing_does_not_follow(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    changelog = TopicPartition("app-s-changelog", 1)
+    standby = replace(TASK, state="standby", restored_offsets={changelog: 7})
+    thread = replace(THREAD, standby_tasks=(standby,))
+    further = replace(THREAD, standby_tasks=(replace(standby, restored_offsets={changelog: 8}),))
+    watched.look(thread)
+
+    assert watched.look(further, after_ms=60_000) == []
+    assert watched.look(further, after_ms=60_000) == [TroubleKind.STALLED_STANDBY]
+
+
+def test_a_stack_ends_with_what_the_thread_does() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def waiting_for_its_end() -> None:
+        begun.set()
+        end.wait()
+
+    thread = threading.Thread(target=waiting_for_its_end, name="stack-of-me")
+    thread.start()
+    begun.wait()
+    stack = stack_of("stack-of-me")
+    end.set()
+    thread.join()
+
+    assert "waiting_for_its_end" in stack
+    assert stack_of("no-such-thread") == ""
