@@ -280,6 +280,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "partition_of_key",
         "statistics",
         "topology",
+        "troubles",
         "wait",
     },
     "StateQueryResult": {"values"},
