@@ -26,7 +26,13 @@ from pystreams.record import ConsumedMessage
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.expiring.kind import EXPIRING
-from pystreams.stores.kinds.expiring.layout import ROW, index_key, timestamp_of
+from pystreams.stores.kinds.expiring.layout import (
+    ROW,
+    index_key,
+    indexed_key,
+    indexed_time,
+    timestamp_of,
+)
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
@@ -202,12 +208,21 @@ def everywhere(
 
 
 def without_stale_entries(spec: StoreSpec, entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return what a store holds but for entries in order of time of rows that were written over."""
+    """Return what a store holds, with the entries in order of time that a restore writes.
+
+    A row may have others beside its own, or one at a time that it had before: never none.
+    """
     if not spec.kind.expires_rows:
         return dict(entries)
-    rows = {key[1:]: timestamp_of(stored) for key, stored in entries.items() if key[:1] == ROW}
-    in_order = {index_key(timestamp, key) for key, timestamp in rows.items()}
-    return {key: value for key, value in entries.items() if key[:1] == ROW or key in in_order}
+    rows = {key: stored for key, stored in entries.items() if key[:1] == ROW}
+    times = {key[1:]: timestamp_of(stored) for key, stored in rows.items()}
+    found = {
+        key: b""
+        for entry in entries.keys() - rows.keys()
+        if (time := times.get(key := indexed_key(entry))) is not None
+        and indexed_time(entry) <= time
+    }
+    return rows | {index_key(times[key], key): value for key, value in found.items()}
 
 
 def replayed(

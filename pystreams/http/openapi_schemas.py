@@ -107,6 +107,7 @@ SCHEMAS: dict[str, Schema] = {
         ),
         topics=_list(_object(topic=_TEXT, direction=_TEXT, records=_NUMBER, records_per_s=_NUMBER)),
         tasks=_ref("Tasks"),
+        standby_tasks=_ref("Tasks"),
         subtopologies=_list({"type": "object"}),
         stores=_list(_object(store=_TEXT, task=_TEXT)),
     ),

@@ -11,15 +11,23 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from pystreams.http.health import Health
 from pystreams.kernel.clock import SystemClock
 from pystreams.metrics import MetricName, MetricValue
-from pystreams.metrics.definitions import TASK_GROUP
+from pystreams.metrics.definitions import NODE_GROUP, TASK_GROUP
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.loop.statistics import Statistics
 from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
 
 _RATES_OVER_S = 5.0
 _LOOK_EVERY_S = 1.0
+
+
+class _NodeCounts(NamedTuple):
+    """What the tasks' nodes of one name have done together."""
+
+    records: float
+    busy_ms: float
 
 
 class _Look(NamedTuple):
@@ -31,6 +39,7 @@ class _Look(NamedTuple):
     by_topic: dict[tuple[str, str], float]
     by_part: dict[tuple[str, str, str], float]
     by_task: dict[str, int]
+    by_node: dict[tuple[str, str], _NodeCounts]
 
 
 class Snapshots:
@@ -69,6 +78,7 @@ class Snapshots:
             _by_topic(metrics),
             _by_part(metrics),
             {str(task.task_id): task.processed_records for _, task in tasks},
+            _by_node(metrics),
         )
         before = self._look_before(look)
         seconds = max(look.at_s - before.at_s, 1e-9)
@@ -82,6 +92,7 @@ class Snapshots:
             "version": version("pystreams-kafka"),
             "state": streams.state.value,
             "error": None if streams.error is None else str(streams.error),
+            "not_ready": Health(streams).not_ready(),
             "uptime_s": round((self._clock.monotonic_ms() - self._began_ms) / 1000, 1),
             "guarantee": config.processing_guarantee.value,
             "threads": numbers.threads,
@@ -94,6 +105,7 @@ class Snapshots:
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
             "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
+            "commit_latency_p99_ms": _highest(metrics, "commit-latency-p99", "thread"),
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
@@ -124,6 +136,7 @@ class Snapshots:
                     (*key, rate(count, before.by_part.get(key, count)))
                     for key, count in sorted(look.by_part.items())
                 ],
+                _node_rates(look.by_node, before.by_node, seconds),
             ),
             "stores": _stores(metrics),
         }
@@ -164,7 +177,11 @@ def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
 
 
 def _standby_tasks(threads: Sequence[ThreadMetadata]) -> list[dict[str, Any]]:
-    return [_task(thread.thread_name, task) for thread in threads for task in thread.standby_tasks]
+    return [
+        {**_task(thread.thread_name, task), "processed_per_s": 0.0}
+        for thread in threads
+        for task in thread.standby_tasks
+    ]
 
 
 def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
@@ -200,13 +217,63 @@ def _by_part(metrics: Any) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def _parts(tasks: Any, rates: list[tuple[str, str, str, float]]) -> list[dict[str, Any]]:
+def _by_node(metrics: Any) -> dict[tuple[str, str], _NodeCounts]:
+    """Return what is counted of nodes, by sub-topology and name; nothing at INFO."""
+    found: dict[tuple[str, str], _NodeCounts] = {}
+    for name, value in metrics.items():
+        if name.group == NODE_GROUP and name.name.endswith("-total"):
+            part, _, _ = name.tag("task-id").partition("_")
+            key = part, name.tag("processor-node-id")
+            records, busy_ms = found.get(key, (0, 0))
+            if name.name == "process-total":
+                found[key] = _NodeCounts(records + value, busy_ms)
+            else:
+                found[key] = _NodeCounts(records, busy_ms + value)
+    return found
+
+
+def _node_rates(
+    now: dict[tuple[str, str], _NodeCounts],
+    before: dict[tuple[str, str], _NodeCounts],
+    seconds: float,
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return what nodes do, by sub-topology and name: rate, and share of the time of all."""
+    grown = {
+        key: (
+            max(0.0, counts.records - before.get(key, counts).records),
+            max(0.0, counts.busy_ms - before.get(key, counts).busy_ms),
+        )
+        for key, counts in now.items()
+    }
+    all_ms = sum(busy_ms for _, busy_ms in grown.values()) or 1.0
+    rates: dict[str, dict[str, dict[str, float]]] = {}
+    for (part, name), (records, busy_ms) in sorted(grown.items()):
+        rates.setdefault(part, {})[name] = {
+            "records_per_s": round(records / seconds, 1),
+            "busy_share": round(busy_ms / all_ms, 3),
+        }
+    return rates
+
+
+def _parts(
+    tasks: Any,
+    rates: list[tuple[str, str, str, float]],
+    nodes: dict[str, dict[str, dict[str, float]]],
+) -> list[dict[str, Any]]:
     """Return what the tasks of each sub-topology do together."""
     parts: dict[int, dict[str, Any]] = {}
     for _, task in tasks:
         part = task.task_id.subtopology
         row = parts.setdefault(
-            part, {"subtopology": part, "tasks": 0, "lag_records": None, "in": {}, "out": {}}
+            part,
+            {
+                "subtopology": part,
+                "tasks": 0,
+                "lag_records": None,
+                "in": {},
+                "out": {},
+                "nodes": nodes.get(str(part), {}),
+            },
         )
         row["tasks"] += 1
         if task.lag_records is not None:

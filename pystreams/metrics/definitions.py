@@ -8,7 +8,7 @@ and pystreams has not; what Kafka has not is marked in its text.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ MetricValue = float | int | str
 CLIENT_GROUP = "stream-metrics"
 THREAD_GROUP = "stream-thread-metrics"
 TASK_GROUP = "stream-task-metrics"
+NODE_GROUP = "stream-processor-node-metrics"
 TOPIC_GROUP = "stream-topic-metrics"
 STATE_UPDATER_GROUP = "stream-state-updater-metrics"
 STATE_GROUP = "stream-state-metrics"
@@ -31,6 +32,7 @@ GROUP_TAGS = {
     CLIENT_GROUP: ("client-id",),
     THREAD_GROUP: ("thread-id",),
     TASK_GROUP: ("thread-id", "task-id"),
+    NODE_GROUP: ("thread-id", "task-id", "processor-node-id"),
     TOPIC_GROUP: ("thread-id", "task-id", "topic-name"),
     STATE_GROUP: ("thread-id", "task-id", f"<store type>{STATE_ID_SUFFIX}"),
     STATE_UPDATER_GROUP: ("thread-id",),
@@ -183,6 +185,12 @@ def _thread() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         THREAD_GROUP, "commit-latency-max", "The longest of them.", Unit.MILLISECONDS
     )
+    yield MetricDefinition(
+        THREAD_GROUP,
+        "commit-latency-p99",
+        "What 99 of 100 of them did not exceed, of the last 200. Not in Kafka.",
+        Unit.MILLISECONDS,
+    )
     yield from _counted(THREAD_GROUP, "poll", "Polls of the consumer")
     yield MetricDefinition(THREAD_GROUP, "poll-records-avg", "Records of a poll, on average.")
     yield MetricDefinition(THREAD_GROUP, "poll-records-max", "Records of the biggest poll.")
@@ -239,6 +247,19 @@ def _state_updater() -> Iterator[MetricDefinition]:
     )
 
 
+def _node() -> Iterator[MetricDefinition]:
+    for definition in _counted(NODE_GROUP, "process", "Records the node was given"):
+        yield replace(definition, level=RecordingLevel.DEBUG)
+    yield MetricDefinition(
+        NODE_GROUP,
+        "busy-ms-total",
+        "How long the node worked itself, without what it calls of other nodes. Not in Kafka.",
+        Unit.MILLISECONDS,
+        Kind.COUNTER,
+        RecordingLevel.DEBUG,
+    )
+
+
 def _topic() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         TOPIC_GROUP,
@@ -261,6 +282,18 @@ def _topic() -> Iterator[MetricDefinition]:
 def _state() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         STATE_GROUP, "uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES
+    )
+    yield MetricDefinition(
+        STATE_GROUP,
+        "estimate-num-keys",
+        "About how many entries the store has committed, as its engine estimates; after changes of "
+        "the same keys more than there are. Kafka has it of RocksDB stores only.",
+    )
+    yield MetricDefinition(
+        STATE_GROUP,
+        "total-sst-files-size",
+        "What the store's files take on disk; 0 in memory. Kafka has it of RocksDB stores only.",
+        Unit.BYTES,
     )
     yield MetricDefinition(
         STATE_GROUP, "commit-rate", "Commits of the store, per second.", Unit.PER_SECOND
@@ -315,6 +348,7 @@ DEFINITIONS = (
     *_thread(),
     *_state_updater(),
     *_task(),
+    *_node(),
     *_topic(),
     *_state(),
 )

@@ -270,4 +270,5 @@ def test_a_mechanism_of_tokens_is_refused_that_nothing_would_get_one_for() -> No
     with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.method = oidc"):
         config(token)
 
-    assert config({**token, "sasl.oauthbearer.method": "oidc"})
+    made = config({**token, "sasl.oauthbearer.method": "oidc"})
+    assert made.overrides["sasl.mechanism"] == "OAUTHBEARER"

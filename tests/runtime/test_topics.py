@@ -20,7 +20,7 @@ from pystreams.serdes import STRING
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from pystreams.runtime.ports import AdminPort
 
@@ -37,6 +37,9 @@ class LateBroker:
             if number < self._late.get(topic, 0):
                 self._shown[topic] = self._late[topic]
         return dict(self._shown)
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return {topic: f"id of {topic}" for topic in topics if topic in self._shown}
 
     def creates_topics(self) -> bool:
         return "created" in self._late

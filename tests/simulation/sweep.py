@@ -78,7 +78,7 @@ def _look_for(plant: str, seeds: range, steps: int) -> int:
     begin = time.monotonic()
     failure = first_failure(seeds, steps=steps, plant=plant)
     seconds = time.monotonic() - begin
-    if failure is None:
+    if failure is None or not failure.is_told:
         print(f"{plant}: not found in {len(seeds)} seeds, {seconds:.0f} s", flush=True)
         return 1
     why = str(failure.error).partition("\n")[0][:150]

@@ -104,6 +104,26 @@ def test_an_abort_is_tried_until_the_broker_answers(tmp_path: Path) -> None:
     assert app.outputs() == [("a", 1)]
 
 
+@pytest.mark.parametrize("guarantee", EOS)
+def test_an_abort_that_meets_a_fence_drops_the_tasks_and_joins_again(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    app.feed("a", "b")
+    app.faults.fail_next("flush", TransactionAbortableError("a record was not delivered"))
+    app.faults.fail_next("abort_transaction", TaskMigratedError("fenced"))
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("b", 1)]
+    assert len(lines(app, "consumer subscribe")) == 2
+    assert process.restored_records() == 0, "stores were kept"
+    process.stop()
+
+
 def test_only_the_task_whose_transaction_failed_is_revived(tmp_path: Path) -> None:
     app = Application(tmp_path, "exactly_once", partitions=2)
     process = app.process()

@@ -60,14 +60,20 @@ def test_a_seed_gives_the_same_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plant", sorted(CHEAP))
 def test_a_planted_bug_is_found(plant: str) -> None:
-    assert first_failure(range(CHEAP[plant]), plant=plant) is not None
+    failure = first_failure(range(CHEAP[plant]), plant=plant)
+
+    assert failure is not None
+    assert failure.is_told, told(failure)
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plant", sorted(PLANTS))
 def test_every_planted_bug_is_found(plant: str) -> None:
-    assert first_failure(range(FOUND_WITHIN), plant=plant) is not None
+    failure = first_failure(range(FOUND_WITHIN), plant=plant)
+
+    assert failure is not None
+    assert failure.is_told, told(failure)
 
 
 def test_a_failure_is_made_small_and_its_command_runs_it_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pystreams.http.page.log_lines import LogLine
@@ -33,6 +33,7 @@ def head(now: Snapshot) -> Markup:
             class_="facts",
         ),
         now["error"] and element("p", now["error"], class_="error", role="alert"),
+        _not_ready(now),
     )
 
 
@@ -43,7 +44,7 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
         now: The snapshot.
         flow: Records a second that come in and go out, internal topics left out.
     """
-    latency, interval = now["commit_latency_max_ms"], now["commit_interval_ms"]
+    latency, interval = now["commit_latency_p99_ms"], now["commit_interval_ms"]
     lag, rate = now["lag_records"], now["processed_per_s"]
     unread = now["unread_partitions"]
     held, limit = now["uncommitted_bytes"], now["uncommitted_max_bytes"]
@@ -52,7 +53,7 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
         _number("Records out", per_second(flow[1]), _dropped(now["dropped_records"])),
         _number("Lag", count(lag), _behind(lag, rate), warns=unread > 0 and _unread(unread)),
         _number(
-            "Commit, longest",
+            "Commit, p99",
             UNKNOWN if latency is None else f"{latency:,.0f} ms",
             f"every {interval:,} ms; {count(now['commits'])} so far",
             share=None if latency is None or not interval else latency / interval,
@@ -127,14 +128,19 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
                 name,
                 f"{spec.kind.name}, {spec.metrics_scope}",
                 str(len(here)),
+                _sum(here, "estimate_num_keys", _about),
+                _sum(here, "total_sst_files_size", size),
                 joined(size(held), " ", _meter(held / limit) if limit > 0 else None),
                 per_second(sum(row.get("commit_rate", 0) for row in here)),
                 f"{count(left[spec.name])} records left" if left[spec.name] else "no",
                 "yes" if spec.logging else "no",
             )
         )
-    titles = ("Store", "Kind", "Tasks here", "Uncommitted", "Commits", "Restoring", "Changelog")
-    return _table(titles, rows, numeric=(2, 3, 4))
+    titles = (
+        *("Store", "Kind", "Tasks here", "Entries", "On disk", "Uncommitted", "Commits"),
+        *("Restoring", "Changelog"),
+    )
+    return _table(titles, rows, numeric=(2, 3, 4, 5, 6))
 
 
 def query_box(specs: Sequence[StoreSpec]) -> Markup:
@@ -192,6 +198,14 @@ def _state(state: str, restoring: int) -> Markup:
     kind = "good" if state in _GOOD else "bad" if state in _BAD else "between"
     text = f"{state}, restoring" if restoring else state
     return element("span", text, class_=f"state {kind}")
+
+
+def _not_ready(now: Snapshot) -> Markup | None:
+    """Return why others should not count on the process, where the state does not say it."""
+    why = now["not_ready"]
+    if not why or now["error"] or why == now["state"] or now["restore"]["tasks"]:
+        return None
+    return element("p", f"Not ready: {why}", class_="error", role="alert")
 
 
 def _number(
@@ -288,6 +302,17 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequen
             ],
         ),
     )
+
+
+def _sum(rows: Sequence[dict[str, Any]], name: str, written: Callable[[float], str]) -> str:
+    """Return what all tasks have of something; a dash if none knows."""
+    known = [row[name] for row in rows if name in row]
+    return written(sum(known)) if known else UNKNOWN
+
+
+def _about(number: float) -> str:
+    """Write an estimate that counts changes of the same key until they are compacted."""
+    return f"up to {count(number)}" if number else "none"
 
 
 def _no_tasks(state: str) -> str:

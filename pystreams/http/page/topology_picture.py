@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pystreams.http.page.markup import Markup, element
 from pystreams.topology.graph.description import NodeDescription
@@ -47,14 +47,27 @@ class _Box:
         return self.y + _box_height(self.detail, 0) / 2
 
 
-def picture(
-    nodes: Iterable[NodeDescription], rates: Mapping[str, str], topic_names: Mapping[str, str]
-) -> Markup:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """What moves in a sub-topology, as texts.
+
+    Attributes:
+        rates: What goes along edges, where it is known.
+        lags: What waits before sources, by their names.
+        slowest: The node that takes the most time, if that is measured.
+    """
+
+    rates: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    lags: Mapping[str, str] = field(default_factory=dict)
+    slowest: str | None = None
+
+
+def picture(nodes: Iterable[NodeDescription], flow: Flow, topic_names: Mapping[str, str]) -> Markup:
     """Return a sub-topology's picture.
 
     Args:
         nodes: Its nodes.
-        rates: What is known to flow from sources and to sinks, as texts by the node's name.
+        flow: What moves in it.
         topic_names: The real names of topics, where they have others than the nodes say.
     """
     boxes = _laid_out(list(nodes), topic_names)
@@ -69,8 +82,9 @@ def picture(
     return element(
         "svg",
         edges,
-        [_drawn(box) for box in boxes.values()],
-        [_rate(box, rates[name], boxes) for name, box in boxes.items() if name in rates],
+        [_drawn(box, is_slowest=name == flow.slowest) for name, box in boxes.items()],
+        [_rate(boxes[edge[0]], boxes[edge[1]], rate) for edge, rate in flow.rates.items()],
+        [_lag(boxes[name], lag) for name, lag in flow.lags.items()],
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=round(width),
         height=round(height),
@@ -182,7 +196,7 @@ def _bend(x1: float, y1: float, x2: float, y2: float) -> str:
     return f"C{half:.0f} {y1:.0f} {half:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
 
 
-def _drawn(box: _Box) -> Markup:
+def _drawn(box: _Box, *, is_slowest: bool) -> Markup:
     node = box.node
     text_x = box.x + _PADDING
     lines = [element("text", box.name, class_="name", x=text_x, y=box.y + 20)]
@@ -196,7 +210,7 @@ def _drawn(box: _Box) -> Markup:
     title = ", ".join([node.name, *node.topics, *node.stores])
     shape = element(
         "rect",
-        class_=node.kind,
+        class_=f"{node.kind} slowest" if is_slowest else node.kind,
         x=box.x,
         y=box.y,
         width=box.width,
@@ -206,14 +220,21 @@ def _drawn(box: _Box) -> Markup:
     return element("g", element("title", title), shape, lines)
 
 
-def _rate(box: _Box, rate: str, boxes: Mapping[str, _Box]) -> Markup:
-    """Draw what flows beside a source or a sink, on its edge."""
-    is_source = box.node.kind == "source"
-    x = box.x + box.width + _GAP / 2 if is_source else box.x - _GAP / 2
-    # An edge that comes down leaves the room below it.
-    falls = any(boxes[name].lane < box.lane for name in box.node.predecessors)
-    y = box.middle + (15 if falls else -6)
-    return element("text", rate, class_="rate", x=round(x), y=round(y), text_anchor="middle")
+def _rate(start: _Box, end: _Box, rate: str) -> Markup:
+    """Draw what goes along an edge, above it, in the gap before the node that is given it."""
+    is_short = end.column == start.column + 1
+    y = (start.middle + end.middle) / 2 if is_short else end.middle
+    # An edge that comes down leaves the room right of it.
+    beside = 18 if is_short and start.lane != end.lane else 0
+    x = end.x - _GAP / 2 + beside
+    return element("text", rate, class_="rate", x=round(x), y=round(y - 6), text_anchor="middle")
+
+
+def _lag(box: _Box, lag: str) -> Markup:
+    """Draw what waits, below the edge of a source."""
+    x = box.x + box.width + _GAP / 2
+    y = box.middle + 15
+    return element("text", lag, class_="lag", x=round(x), y=round(y), text_anchor="middle")
 
 
 def _texts(node: NodeDescription, topic_names: Mapping[str, str]) -> tuple[str, str]:

@@ -6,13 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.markup import Markup, element, joined
 from pystreams.http.page.quantities import count, per_second
-from pystreams.http.page.topology_picture import picture
+from pystreams.http.page.topology_picture import Flow, picture
 from pystreams.topology.graph.description import NodeDescription, SubtopologyDescription
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 Snapshot = dict[str, Any]
+
+_HINT = (
+    "What each node is given, and which is the slowest, is measured with "
+    "metrics.recording.level=DEBUG."
+)
 
 
 class TopologySection:
@@ -27,6 +33,9 @@ class TopologySection:
         topics = {topic for part in self._parts for node in part.nodes for topic in node.topics}
         self._topic_names = {topic: plan.topic_name(topic) for topic in topics}
         changelogs = {plan.changelog_topic(store) for store in plan.topology.stores}
+        self._operators = {
+            name: getattr(node, "operator", None) for name, node in plan.topology.nodes.items()
+        }
         self._internal = changelogs | plan.repartition_topics().keys()
 
     def flow(self, now: Snapshot) -> tuple[float, float]:
@@ -40,20 +49,45 @@ class TopologySection:
     def draw(self, now: Snapshot) -> Markup:
         """Return the figures, in the order of the sub-topologies."""
         known = {row["subtopology"]: row for row in now["subtopologies"]}
-        return joined(self._figure(part, known.get(part.id)) for part in self._parts)
+        shares = {
+            (part, name): node["busy_share"]
+            for part, row in known.items()
+            for name, node in row["nodes"].items()
+        }
+        slowest = max(shares, key=lambda node: shares[node], default=None)
+        if slowest is not None and not shares[slowest]:
+            slowest = None
+        figures = []
+        for part in self._parts:
+            here = slowest is not None and slowest[0] == part.id
+            name = slowest[1] if slowest is not None and here else None
+            share = shares[part.id, name] if name is not None else 0.0
+            figures.append(self._figure(part, known.get(part.id), name, share))
+        hint = None if shares or not known else element("p", _HINT, class_="hint")
+        return joined(figures, hint)
 
-    def _figure(self, part: SubtopologyDescription, row: Mapping[str, Any] | None) -> Markup:
-        rates = {} if row is None else self._rates(part, row)
+    def _figure(
+        self,
+        part: SubtopologyDescription,
+        row: Mapping[str, Any] | None,
+        slowest: str | None,
+        share: float,
+    ) -> Markup:
+        flow = Flow() if row is None else self._flow(part, row, slowest)
+        told = None
+        if slowest is not None:
+            told = element("span", f"slowest: {slowest}, {share:.0%}", class_="slow")
         return element(
             "figure",
             element(
                 "figcaption",
                 element("strong", f"Sub-topology {part.id}"),
                 element("span", _told(part, row)),
+                told,
             ),
             element(
                 "div",
-                picture(part.nodes, rates, self._topic_names),
+                picture(part.nodes, flow, self._topic_names),
                 class_="scrolled",
                 tabindex="0",
                 role="group",
@@ -61,15 +95,25 @@ class TopologySection:
             ),
         )
 
-    def _rates(self, part: SubtopologyDescription, row: Mapping[str, Any]) -> dict[str, str]:
-        """Return what flows from sources and to sinks, by node, where it is known."""
-        found = {}
+    def _flow(
+        self, part: SubtopologyDescription, row: Mapping[str, Any], slowest: str | None
+    ) -> Flow:
+        """Return what moves in a sub-topology."""
+        known = {name: node["records_per_s"] for name, node in row["nodes"].items()}
         for node in part.nodes:
-            flows = row["in"] if node.kind == "source" else row["out"]
-            known = [rate for topic, rate in flows.items() if self._is_of(node, topic)]
-            if node.kind != "processor" and known:
-                found[node.name] = per_second(sum(known))
-        return found
+            counted = row["in"] if node.kind == "source" else row["out"]
+            rates = [rate for topic, rate in counted.items() if self._is_of(node, topic)]
+            if node.kind != "processor" and rates:
+                known[node.name] = sum(rates)
+        flows = edge_flows(part.nodes, self._operators, known)
+        # Tasks know what waits for all their topics together.
+        sources = [node.name for node in part.nodes if node.kind == "source"]
+        lag = row["lag_records"]
+        return Flow(
+            rates={edge: per_second(rate) for edge, rate in flows.items()},
+            lags={sources[0]: f"lag {count(lag)}"} if len(sources) == 1 and lag is not None else {},
+            slowest=slowest,
+        )
 
     def _is_of(self, node: NodeDescription, topic: str) -> bool:
         if node.pattern is not None:

@@ -86,7 +86,8 @@ class StreamTask:
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._operators = self._new_context()
         self.held = self._operators.held
-        self.counts = TaskCounts(self.state_manager, self._operators, self._group)
+        recording = settings.stores.recording
+        self.counts = TaskCounts(self.state_manager, self._operators, self._group, recording)
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
         # What `process` goes over, and what of it is not begun.
@@ -118,7 +119,8 @@ class StreamTask:
         self._use(self._new_context())
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
-        trace = self._settings.trace
+        nodes = self.counts.nodes
+        trace = self._settings.trace or (nodes.around if nodes is not None else None)
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
         queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
         self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pystreams.metrics import Recording
 from pystreams.record import OutputBuffer
+from pystreams.runtime.core.node_meters import NodeMeters
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.state.state_manager import ProcessorStateManager
@@ -17,12 +19,14 @@ class TaskCounts:
         state_manager: The task's state.
         operators: What its operators are given.
         group: Its queues.
+        recording: How metrics are recorded.
 
     Attributes:
         operators: As above; the task says when there are others.
         group: As above.
         processed: Records processed.
         consumed: Records it was given, by topic.
+        nodes: What its nodes do, at DEBUG; else None.
     """
 
     def __init__(
@@ -30,11 +34,13 @@ class TaskCounts:
         state_manager: ProcessorStateManager,
         operators: OperatorContext,
         group: PartitionGroup,
+        recording: Recording,
     ) -> None:
         self.operators = operators
         self.group = group
         self.processed = 0
         self.consumed: dict[str, int] = {}
+        self.nodes = NodeMeters(recording.monotonic_ms) if recording.debug else None
         self._state_manager = state_manager
         self._dropped_before = 0
         self._sent_before: dict[str, int] = {}

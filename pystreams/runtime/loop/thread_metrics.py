@@ -5,20 +5,25 @@ of a total is what it has grown in the last windows (`TotalsHistory`). What the 
 at the clock per poll and per commit.
 
 Threads: the loop calls `polled` and `committed`; `read` may be called from any thread. It reads
-live objects without a lock: each number is right, two of them may be from moments apart. It calls
-no store, which belongs to its task's thread: what stores say is on their meters.
+live objects without a lock: each number is right, two of them may be from moments apart. Stores
+belong to their task's thread: what they say is on their meters, but for the estimate of their
+entries, which any thread may ask.
 
 Source: Kafka Streams' `ThreadMetrics`, `TaskMetrics`, `StateStoreMetrics`, `TopicMetrics`.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pystreams.ids import TaskId
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import MetricName, MetricValue, Recording, SampledValues, TotalsHistory
 from pystreams.metrics.definitions import (
+    NODE_GROUP,
     STATE_GROUP,
     STATE_ID_SUFFIX,
     STATE_UPDATER_GROUP,
@@ -27,13 +32,18 @@ from pystreams.metrics.definitions import (
     TOPIC_GROUP,
 )
 from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.core.node_meters import NodeMeter
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.stores.accounting.metered import StoreMeters
+from pystreams.stores.contracts.state_store import StateStore
+from pystreams.stores.files.sizes import sst_bytes
 
 _NS_PER_MS = 1e6
+_COMMITS = 200
+"""How many commits the percentile is of."""
 
 Tags = tuple[tuple[str, str], ...]
 Metrics = dict[MetricName, MetricValue]
@@ -64,6 +74,7 @@ class ThreadMetrics:
         self._clock = clock
         self._polls = recording.sampled()
         self._commits = recording.sampled()
+        self._commits_ms: deque[float] = deque(maxlen=_COMMITS)
         self._history = TotalsHistory[MetricName](
             recording.window_ms, recording.num_samples, clock.monotonic_ms()
         )
@@ -77,6 +88,7 @@ class ThreadMetrics:
     def committed(self, started_ms: float, ended_ms: float) -> None:
         """Record a commit of tasks, from its start to its end."""
         self._commits.record(ended_ms - started_ms, ended_ms)
+        self._commits_ms.append(ended_ms - started_ms)
 
     def read(self, unread_partitions: int, lags: Mapping[TaskId, int]) -> Metrics:
         """Return all metrics as they are now; callable from any thread.
@@ -99,9 +111,13 @@ class ThreadMetrics:
             if task.task_id in lags:
                 lag = MetricName("records-lag", TASK_GROUP, self._task_tags(task))
                 metrics[lag] = lags[task.task_id]
+            stores = task.state_manager.stores()
             for store, meters in task.state_manager.meters().items():
                 state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
-                metrics.update(_store((*self._task_tags(task), state_id), meters))
+                tags = (*self._task_tags(task), state_id)
+                metrics.update(_store(tags, meters))
+                files = task.state_manager.directory / "rocksdb" / store
+                metrics.update(_size(tags, stores[store], files))
         return metrics
 
     def _tasks(self) -> list[StreamTask]:
@@ -130,6 +146,9 @@ class ThreadMetrics:
             totals[MetricName("process-total", TASK_GROUP, tags)] = task.counts.processed
             totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.counts.dropped
             totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
+            for node, meter in _node_meters(task):
+                node_tags = (*tags, ("processor-node-id", node))
+                totals[MetricName("process-total", NODE_GROUP, node_tags)] = meter.records
         return totals
 
     def _thread(self, now_ms: float) -> Iterator[tuple[MetricName, MetricValue]]:
@@ -145,6 +164,7 @@ class ThreadMetrics:
         yield named("commit-rate"), commits.rate
         yield named("commit-latency-avg"), commits.average
         yield named("commit-latency-max"), commits.maximum
+        yield named("commit-latency-p99"), _p99(list(self._commits_ms))
 
     def _state_updater(self) -> Iterator[tuple[MetricName, MetricValue]]:
         """Yield what is restored and kept warm."""
@@ -176,6 +196,14 @@ class ThreadMetrics:
         ):
             for topic, records in by_topic.items():
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
+        for node, meter in _node_meters(task):
+            node_tags = (*tags, ("processor-node-id", node))
+            yield MetricName("busy-ms-total", NODE_GROUP, node_tags), meter.busy_ms
+
+
+def _node_meters(task: StreamTask) -> list[tuple[str, NodeMeter]]:
+    nodes = task.counts.nodes
+    return [] if nodes is None else list(nodes.by_node.items())
 
 
 def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metrics:
@@ -213,6 +241,20 @@ def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, Metric
             reading = values.read(now_ms)
             yield named(f"{name}-avg"), reading.average
             yield named(f"{name}-max"), reading.maximum
+
+
+def _size(tags: Tags, store: StateStore, files: Path) -> Metrics:
+    sizes: Metrics = {MetricName("total-sst-files-size", STATE_GROUP, tags): sst_bytes(files)}
+    if (entries := store.estimated_entries()) is not None:
+        sizes[MetricName("estimate-num-keys", STATE_GROUP, tags)] = entries
+    return sizes
+
+
+def _p99(values: list[float]) -> float:
+    """Return what 99 of 100 values do not exceed; NaN of none."""
+    if not values:
+        return math.nan
+    return sorted(values)[math.ceil(len(values) * 0.99) - 1]
 
 
 def _latencies(

@@ -243,6 +243,13 @@ class StateStore(Protocol):
         """
         return Position()
 
+    def estimated_entries(self) -> int | None:
+        """Return about how many entries are committed; None, the default, if that is not known.
+
+        Cheap, and asked for by any thread.
+        """
+        return None
+
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed, in an order that does.
 

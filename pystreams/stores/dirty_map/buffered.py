@@ -318,8 +318,8 @@ class BufferedKeyValueStore(UncommittedBytes):
             StateStoreError: The write failed; dirty map and engine are as they were.
         """
         assert not self._pending, f"store {self.name}: commit before flush_cache"
-        data = bool(self.dirty) or self._delete_below is not None
-        self._write_out(self.metadata.changes(changelog_offsets, with_data=data))
+        with_data = bool(self.dirty) or self._delete_below is not None
+        self._write_out(self.metadata.changes(changelog_offsets, with_data=with_data))
         self._clear()
 
     def rollback(self) -> None:
@@ -367,9 +367,8 @@ class BufferedKeyValueStore(UncommittedBytes):
 
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""
-        self.is_open = False
+        self.is_open, self._read_cache = False, None
         self.committed_get = self._engine.get
-        self._read_cache = None
         self.rollback()
         self._engine.close()
 

@@ -175,6 +175,13 @@ class BufferedStateStore(StateStore):
         """Which input committed data reflects at least, as the last commit that wrote had it."""
         return self._buffer.position()
 
+    def estimated_entries(self) -> int | None:
+        """Return about how many entries are committed; None while the store is not open."""
+        try:
+            return self._buffer.engine_num_entries()
+        except Exception:  # noqa: BLE001 - its owner may close it at any moment
+            return None
+
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`: those of RocksDB do."""
         return self._buffer.persistent

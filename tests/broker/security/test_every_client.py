@@ -35,6 +35,10 @@ by_name.count(name="counts").to_stream().to("{name}-out", key_serde=serdes.STRIN
 """All clients: of a thread, its producer, admin; of restores, and of global tables."""
 
 
+COMMAND_LIMIT_S = 800.0
+"""A limit, no target: Spark takes minutes on a machine that has much else to do."""
+
+
 @dataclass(frozen=True)
 class Secured:
     """An application that shows who it is in one way, and its commands."""
@@ -51,7 +55,7 @@ class Secured:
             check=False,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=COMMAND_LIMIT_S,
         )
         assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -106,3 +110,18 @@ def test_an_application_runs_restores_and_is_looked_after(
     assert "alice\t2" in way.ran("consume", str(way.topology), f"{name}-out")
     way.ran("dlq", "list", f"{name}-dead")
     assert f"{name}-counts-changelog" in way.ran("reset", str(way.topology))
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("way", ["SCRAM-SHA-512"], indirect=True)
+def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
+    secured: SecuredBroker, way: Secured, tmp_path: Path
+) -> None:
+    name = way.application.id
+    produce(secured.plaintext, f"{name}-in", [(b"a", b"1"), (b"a", b"2")])
+
+    words = ("backfill", str(way.topology), "--master", "local[1]", "--publish-outputs")
+    way.ran(*words, "--output", str(tmp_path / "staged"))
+
+    assert counted(secured, name)[-1] == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,12 +56,14 @@ class Application:
         state: str = "first",
         listener: StateRestoreListener | None = None,
         token: str | None = None,
+        level: str = "INFO",
     ) -> Iterator[tuple[KafkaStreams, str]]:
         config = {
             "application.id": self._name,
             "bootstrap.servers": self._servers,
             "state.dir": str(self._place / state),
             "commit.interval.ms": 200,
+            "metrics.recording.level": level,
         }
         streams = KafkaStreams(self.topology(), config)
         if listener is not None:
@@ -104,6 +107,29 @@ def application(
     return Application(broker, unique_name, topics, tmp_path / "state")
 
 
+TEXTS_OF_EDGES = "[...document.querySelectorAll('svg .rate')].map(text => text.textContent)"
+
+
+def value_of(streams: KafkaStreams, name: str) -> float:
+    """Return the sum of a metric over all that it is measured on."""
+    values = [value for key, value in streams.metrics().items() if key.name == name]
+    return sum(value for value in values if not isinstance(value, str))
+
+
+def number_of_edges(streams: KafkaStreams) -> int:
+    parts = streams.topology.describe().subtopologies
+    return sum(len(node.successors) for part in parts for node in part.nodes)
+
+
+def rows_of(chromium: Chromium, section: str) -> list[list[str]]:
+    """Return the cells of a table."""
+    found: list[list[str]] = chromium.evaluate(
+        f"[...document.querySelectorAll('{section} tbody tr')].map(row => "
+        "[...row.cells].map(cell => cell.innerText))"
+    )
+    return found
+
+
 def processed_all(streams: KafkaStreams, number: int) -> None:
     wait_until(
         lambda: (
@@ -145,7 +171,16 @@ def test_while_running_all_elements_show_the_applications_numbers(
         assert picture.count("Sub-topology") == 2
         for part in (application.words, application.counts, "counts", "-repartition", "aggregate"):
             assert part in picture
-        assert "counts" in chromium.text("#stores tbody")
+        chromium.wait_for_text("#numbers", f"{value_of(streams, 'commit-latency-p99'):,.0f} ms")
+        (store,) = rows_of(chromium, "#stores")
+        entries = value_of(streams, "estimate-num-keys")
+        assert store[0] == "counts"
+        assert store[2:5] == ["2", f"up to {entries:,.0f}", "0 B"]
+        assert entries >= len(set(WORDS))
+        assert "metrics.recording.level=DEBUG" in chromium.text("#topology .hint")
+        assert "lag 0" in picture
+        # Here all follows from what is counted at topics.
+        assert len(chromium.evaluate(TEXTS_OF_EDGES)) == number_of_edges(streams)
         assert "No warning and no error" in chromium.text("#lines")
         assert chromium.text("#restore") == ""
         # It is live: what comes now is seen without loading the page again.
@@ -157,6 +192,38 @@ def test_while_running_all_elements_show_the_applications_numbers(
         )
         chromium.wait_for_text("#answer", '"value": 3')
         assert chromium.complaints == []
+
+
+def test_at_debug_each_edge_has_its_rate_and_the_slowest_node_is_marked(
+    application: Application, chromium: Chromium
+) -> None:
+    with application.served(level="DEBUG") as (streams, url):
+        chromium.open(url)
+        chromium.wait_for_text("#head .state", "RUNNING")
+        written = 0
+
+        def marked() -> bool:
+            nonlocal written
+            application.write(*WORDS)
+            written += len(WORDS)
+            return bool(chromium.evaluate("document.querySelectorAll('svg .slowest').length"))
+
+        wait_until(marked, "the slowest node")
+        assert "slowest: K" in chromium.text("#topology figcaption .slow")
+        processed_all(streams, 2 * written)
+        given: Counter[str] = Counter()
+        for name, value in streams.metrics().items():
+            if name.group == "stream-processor-node-metrics" and name.name == "process-total":
+                assert isinstance(value, int)
+                given[name.tag("processor-node-id") or ""] += value
+        for part in streams.topology.describe().subtopologies:
+            for node in part.nodes:
+                # Behind the count there is its cache, which leaves some out.
+                at_most = given[node.name] <= written
+                assert at_most if part.id and node.kind == "sink" else given[node.name]
+                assert part.id or given[node.name] == written
+        chromium.wait_for(f"{TEXTS_OF_EDGES}.length === {number_of_edges(streams)}")
+        assert chromium.text("#topology .hint") == ""
 
 
 def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(

@@ -14,9 +14,11 @@ import structlog
 
 from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
 from pystreams.cli.display.logs import configure_logging
+from pystreams.http.page import sections
+from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.log_lines import LastLines, secrets_of
 from pystreams.http.page.markup import element
-from pystreams.http.page.topology_picture import picture
+from pystreams.http.page.topology_picture import Flow, picture
 from pystreams.http.page.watchers import Frame, Watchers
 from pystreams.kernel.loggers import get_logger
 
@@ -28,6 +30,18 @@ def test_names_of_users_are_text_and_no_markup() -> None:
     assert shown == (
         '<td data-label="&quot;&gt;&lt;b&gt;">&lt;script&gt;alert(1)&lt;/script&gt;</td>'
     )
+
+
+def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
+    def standby(task: str, lag: int | None) -> dict[str, Any]:
+        thread = "app-StreamThread-2"
+        return {"task": task, "state": "standby", "lag_records": lag, "thread": thread}
+
+    rows = [standby("0_1", 0), standby("0_2", 1234), standby("0_3", None)]
+    shown = str(sections.tasks({"state": "RUNNING", "tasks": [], "standby_tasks": rows}))
+
+    for told in ("0_1", "standby, warm", "standby, 1,234 behind", "StreamThread-2"):
+        assert told in shown
 
 
 # ---------------------------------------------------------------------- the picture
@@ -51,7 +65,7 @@ def joined_topology() -> StreamsBuilder:
 
 def test_a_picture_has_each_node_once_beside_the_others_and_sources_left_of_sinks() -> None:
     (part,) = joined_topology().build().describe().subtopologies
-    drawn = ET.fromstring(picture(part.nodes, {}, {}))
+    drawn = ET.fromstring(picture(part.nodes, Flow(), {}))
     boxes = {
         title.split(",")[0]: tuple(
             float(rect.attrib[side]) for side in ("x", "y", "width", "height")
@@ -78,11 +92,40 @@ def test_a_picture_has_each_node_once_beside_the_others_and_sources_left_of_sink
 def test_a_picture_says_what_flows_and_the_real_names_of_topics() -> None:
     (part,) = joined_topology().build().describe().subtopologies
     source = next(node for node in part.nodes if node.topics == ("left",))
-    drawn = picture(part.nodes, {source.name: "12/s"}, {"left": "application-left"})
+    flow = Flow(
+        rates={(source.name, source.successors[0]): "12/s"},
+        lags={source.name: "lag 7"},
+        slowest=source.successors[0],
+    )
+    drawn = picture(part.nodes, flow, {"left": "application-left"})
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
-    assert "12/s" in texts
+    assert {"12/s", "lag 7"} <= set(texts)
+    assert drawn.count('class="processor slowest"') == 1
     assert "application-left" in texts
     assert "all" in texts
+
+
+def test_what_goes_along_an_edge_follows_from_what_is_counted_at_topics() -> None:
+    builder = StreamsBuilder()
+    text: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    kept = builder.stream("in", **text).peek(print).filter(lambda _, value: bool(value))
+    kept.map_values(str.upper).to("out", **text)
+    topology = builder.build()
+    (part,) = topology.describe().subtopologies
+    operators = {name: getattr(node, "operator", None) for name, node in topology.nodes.items()}
+    source, peek, kept_node, mapped, sink = sorted(
+        (node.name for node in part.nodes), key=lambda name: name[-10:]
+    )
+
+    flows = edge_flows(part.nodes, operators, {source: 10.0, sink: 4.0})
+
+    assert flows == {
+        (source, peek): 10.0,
+        (peek, kept_node): 10.0,
+        (kept_node, mapped): 4.0,
+        (mapped, sink): 4.0,
+    }
+    assert edge_flows(part.nodes, operators, {}) == {}
 
 
 # ---------------------------------------------------------------------- the log

@@ -223,8 +223,8 @@ def restore_ends_before_what_is_undecided() -> Iterator[None]:
     """A restore goes to the last stable offset, and not to the end of the log."""
     look_at = Restorer._look_at
 
-    def short(self: Restorer, state: Any, committed: Any) -> dict[TopicPartition, ChangelogRestore]:
-        found = look_at(self, state, committed)
+    def short(self: Restorer, *args: Any, **options: Any) -> dict[TopicPartition, ChangelogRestore]:
+        found = look_at(self, *args, **options)
         for changelog, held in self._admin.offset_ranges(list(found)).items():
             found[changelog].end_offset = min(found[changelog].end_offset, held.end)
         return found

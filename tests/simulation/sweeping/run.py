@@ -24,7 +24,7 @@ from tests.simulation.sweeping.appending import (
 from tests.simulation.sweeping.oracle import Oracle
 from tests.simulation.sweeping.scenario import Scenario
 
-STEPS = 100
+STEPS = 75
 STEPS_TO_REST = 3000
 TROUBLE = {
     "rotate": 3,

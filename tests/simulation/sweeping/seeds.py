@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from pystreams import StreamsError
 from tests.simulation.sweeping.planted import PLANTS
 from tests.simulation.sweeping.run import STEPS, TROUBLE, SweepRun
 
@@ -31,6 +32,11 @@ class Failure:
     steps: int = STEPS
     without: tuple[str, ...] = ()
     plant: str | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a check or the runtime says it: it is no mistake of the planted bug itself."""
+        return isinstance(self.error, AssertionError | StreamsError)
 
     def command(self) -> str:
         """Return the command that replays it."""
