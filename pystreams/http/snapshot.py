@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -109,15 +109,7 @@ class Snapshots:
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
-            "topics": [
-                {
-                    "topic": topic,
-                    "direction": direction,
-                    "records": count,
-                    "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
-                }
-                for (direction, topic), count in sorted(look.by_topic.items())
-            ],
+            "topics": _topics(look, before, rate),
             "tasks": [
                 {
                     **_task(thread.thread_name, task),
@@ -148,6 +140,20 @@ class Snapshots:
         while len(looks) > 2 and look.at_s - looks[1].at_s >= _RATES_OVER_S:
             looks.popleft()
         return looks[0]
+
+
+def _topics(
+    look: _Look, before: _Look, rate: Callable[[float, float], float]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": topic,
+            "direction": direction,
+            "records": count,
+            "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
+        }
+        for (direction, topic), count in sorted(look.by_topic.items())
+    ]
 
 
 def _troubles(streams: KafkaStreams, by_topic: dict[tuple[str, str], float]) -> dict[str, Any]:
