@@ -36,6 +36,7 @@ _SLOW_PACKAGES = {
     "devbroker",
     "distribution",
     "docker",
+    "docs",
     "examples",
     "http",
 }

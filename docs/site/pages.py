@@ -19,6 +19,7 @@ EXAMPLES = "examples.md"
 FILES = "files"
 
 _ELSEWHERE = {
+    "SECURITY.md": "vulnerabilities.md",
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
     "tests/UPSTREAM.md": "upstream.md",
