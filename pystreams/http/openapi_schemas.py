@@ -92,6 +92,8 @@ SCHEMAS: dict[str, Schema] = {
         lag_records=_or_null(_COUNT),
         unread_partitions=_COUNT,
         troubles=_list(_object(trouble=_TEXT, of=_TEXT, why=_TEXT)),
+        dead_letter_queue=_or_null(_TEXT),
+        dead_letter_records=_or_null(_COUNT),
         commits=_COUNT,
         commit_interval_ms=_COUNT,
         uncommitted_bytes=_COUNT,

@@ -101,7 +101,7 @@ class Snapshots:
             "dropped_records": numbers.dropped_records,
             "lag_records": numbers.lag_records,
             "unread_partitions": numbers.unread_partitions,
-            "troubles": _troubles(streams),
+            **_troubles(streams, look.by_topic),
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
             "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
@@ -142,17 +142,9 @@ class Snapshots:
         return looks[0]
 
 
-def _troubles(streams: KafkaStreams) -> list[dict[str, str]]:
-    return [
-        {"trouble": trouble.kind.value, "of": trouble.of, "why": trouble.text}
-        for trouble in streams.troubles
-    ]
-
-
 def _topics(
     look: _Look, before: _Look, rate: Callable[[float, float], float]
 ) -> list[dict[str, Any]]:
-    """Return what is read from topics and written to them."""
     return [
         {
             "topic": topic,
@@ -162,6 +154,19 @@ def _topics(
         }
         for (direction, topic), count in sorted(look.by_topic.items())
     ]
+
+
+def _troubles(streams: KafkaStreams, by_topic: dict[tuple[str, str], float]) -> dict[str, Any]:
+    """Return what stands still, and how many records went to the dead letter queue."""
+    queue = streams.config.dead_letter_queue
+    return {
+        "troubles": [
+            {"trouble": trouble.kind.value, "of": trouble.of, "why": trouble.text}
+            for trouble in streams.troubles
+        ],
+        "dead_letter_queue": queue,
+        "dead_letter_records": None if queue is None else by_topic.get(("out", queue), 0),
+    }
 
 
 def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from pystreams import (
     BufferConfig,
+    Retry,
     StreamsBuilder,
     StreamsConfig,
     Suppressed,
@@ -137,6 +138,34 @@ def suppressing() -> Topology:
     builder = StreamsBuilder()
     waiting = Suppressed.until_time_limit(900, BufferConfig.unbounded())
     builder.table("in").suppress(waiting).to_stream().to("out")
+    return builder.build()
+
+
+def test_a_function_that_failed_is_called_again_in_the_order_of_the_records(tmp_path: Path) -> None:
+    rows = [Row("in", 0, offset, offset, b"k", b"v%d" % offset) for offset in range(5)]
+    calls: list[str] = []
+
+    results = run(retrying(calls), CONFIG, rows, {"in": 1}, tmp_path / "backfill")
+    live = live_run(retrying(calls), CONFIG, rows, tmp_path / "live")  # All were asked before.
+
+    assert calls[:15] == [f"v{offset}" for offset in range(5) for _ in range(3)]
+    assert outcome_of(results) == live
+    assert len(live.outputs["out"]) == 5
+
+
+def retrying(calls: list[str]) -> Topology:
+    """Ask what answers each question the third time."""
+
+    def ask(value: str) -> str:
+        calls.append(value)
+        if calls.count(value) < 3:
+            raise TimeoutError("no answer")
+        return value.upper()
+
+    builder = StreamsBuilder()
+    answered = builder.stream("in").map_values(ask, retry=Retry(on=TimeoutError, backoff_ms=1))
+    answered.group_by_key().reduce(lambda so_far, value: so_far + value, name="all")
+    answered.to("out")
     return builder.build()
 
 

@@ -94,6 +94,22 @@ def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
         assert application.ask("/v1/stores/counts/a").status == 503
 
 
+def test_the_status_tells_how_many_records_went_to_the_dead_letter_queue(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic, queue = topics.make("letters", partitions=1), topics.make("dead", partitions=1)
+    answers: dict[str, Any] = {
+        "errors.dead.letter.queue.topic.name": queue,
+        "processing.exception.handler": "continue",
+    }
+    with served(broker, counting(topic), tmp_path, **answers) as application:
+        application.streams.start()
+        topics.write(topic, [("a", FAILS, 0), ("a", "x", 0), ("a", FAILS, 0)])
+        wait_until(lambda: _status(application)["dead_letter_records"] == 2, "both letters")
+
+        assert _status(application)["dead_letter_queue"] == queue
+
+
 def test_a_function_that_blocks_is_told_and_makes_a_process_not_ready_but_alive(
     broker: DevelopmentBroker, topics: Topics, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -275,11 +275,13 @@ OURS_ALONE: dict[str, set[str]] = {
     "VersionedKeyValueStore": {"get_range", "read_only"},
     "KafkaStreams": {
         "config",
+        "error",
         "num_partitions_of_store",
         "owner_of",
         "partition_of_key",
         "statistics",
         "topology",
+        "troubles",
         "wait",
     },
     "StateQueryResult": {"values"},
