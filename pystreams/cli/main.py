@@ -98,7 +98,7 @@ SUB_COMMANDS = {
     ),
     "dlq": _SubCommand(
         "pystreams.cli.commands.dlq:dlq",
-        "Look into a dead letter queue: errors.dead.letter.queue.topic.name.",
+        "Look into a dead letter queue, or redrive it: errors.dead.letter.queue.topic.name.",
     ),
     "broker": _SubCommand(
         "pystreams.cli.commands.broker:broker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import socket
@@ -134,6 +135,16 @@ class HttpServer:
         self.close()
 
 
+class _Server(uvicorn.Server):
+    """Closes what is still open when the time to end has passed: uvicorn would leave it to be."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # In which they are closed.
+
+
 def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
     config = uvicorn.Config(
         application.asgi,
@@ -152,7 +163,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
         ssl_keyfile=options.private_key,
     )
     config.load()
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -181,7 +181,8 @@ def test_topic_created_again_is_told_and_read_anew(scene: Scene) -> None:
         filled(running)
         scene.create_people_again()
         assert running.ended() != 0
-        assert any("created again" in line.get("error", "") for line in running.lines())
+        told = [str(line.get("error", "")) for line in running.lines()]
+        assert any("created again" in line for line in told), told
     produce(scene.servers, scene.people, [(b"p1", b"other")])
     scene.order("second", "p1", "p2")
     with scene.application.running() as restarted:

@@ -83,3 +83,16 @@ def test_of_a_thousand_connections_that_come_and_go_nothing_is_kept(server: Http
                 assert connection.recv(12) == b"HTTP/1.1 200"
     wait_until(lambda: connections_kept() == before, "nothing is kept of them")
     assert ask(server.url, "/livez").status == 200
+
+
+def test_a_server_that_stops_closes_the_connection_of_who_does_not_read(filed: Served) -> None:
+    with HttpServer(filed.streams, HttpOptions(port=0)) as server:
+        connection = connected(server)
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(1000):
+                connection.send(b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    connection.settimeout(DEADLINE_S)
+    with connection, contextlib.suppress(ConnectionError):
+        while connection.recv(65536):
+            pass

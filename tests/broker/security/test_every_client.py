@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -63,9 +62,9 @@ class Secured:
 
 @pytest.fixture(params=sorted(CREDENTIALS))
 def way(
-    request: pytest.FixtureRequest, secured: SecuredBroker, tmp_path: Path
+    request: pytest.FixtureRequest, secured: SecuredBroker, unique_name: str, tmp_path: Path
 ) -> Iterator[Secured]:
-    name = f"secured-{request.param.lower()}-{os.getpid()}"
+    name = f"secured-{unique_name}"
     for stem in ("names", "in", "out", "dead"):
         secured.create_topic(f"{name}-{stem}")
     produce(secured.plaintext, f"{name}-names", [(b"a", b"alice")])
