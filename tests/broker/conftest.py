@@ -26,7 +26,10 @@ class CreateTopic(Protocol):
 @pytest.fixture(scope="session")
 def admin(broker: DevelopmentBroker) -> AdminClient:
     """An admin client of the session's broker."""
-    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    # One that asks while the controller has put the broker out, on a machine that stood still, has
+    # nobody to ask for as long as this.
+    refresh = {"topic.metadata.refresh.interval.ms": 5_000}
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, **refresh})
 
 
 @pytest.fixture

@@ -94,6 +94,7 @@ KINDS = {
                 ("fetch_with_timestamp", "a", 0),
                 ("fetch_row", b"a", 0),
                 ("rows_latest_first", b"a", 0, 9),
+                ("sent_with_timestamp", ONE_SESSION),
             ],
             "put": [
                 ("put", "a", TIMED, 0),
@@ -117,6 +118,7 @@ KINDS = {
                 ("find_sessions", "a", 0, 9),
                 ("find_sessions_by_end", 0, 9),
                 ("find_sessions_range", "a", "b", 0, 9),
+                ("sent_with_timestamp", ONE_SESSION),
                 ("sessions_near", "a", 0, 9),
             ],
             "put": [("put", ONE_SESSION, 1)],

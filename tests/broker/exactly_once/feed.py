@@ -37,7 +37,8 @@ class Feed:
     ) -> None:
         self.rounds = 0
         self._topic = topic
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+        settings = {"enable.idempotence": True, "topic.metadata.refresh.interval.ms": 5_000}
+        self._producer = Producer({"bootstrap.servers": servers, **settings})
         self._rounds_per_batch = max(1, round(records_per_s * batch_every_s / KEYS))
         self._batch_every_s = batch_every_s
         self._stop = threading.Event()
