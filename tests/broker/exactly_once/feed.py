@@ -64,5 +64,15 @@ class Feed:
                 self.rounds += 1
                 number = self.rounds.to_bytes(8, "big")
                 for key in range(KEYS):
-                    self._producer.produce(self._topic, number, f"key {key:02}".encode())
+                    self._produce(f"key {key:02}".encode(), number)
             self._producer.poll(0)
+
+    def _produce(self, key: bytes, number: bytes) -> None:
+        """Write one record; while the broker is away for long, there is no room to wait in."""
+        while True:
+            try:
+                self._producer.produce(self._topic, number, key)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
