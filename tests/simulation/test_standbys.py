@@ -48,15 +48,21 @@ pytestmark = pytest.mark.simulation
 ALL = ["at_least_once", "exactly_once", "exactly_once_v2"]
 
 
+def two_processes(app: Application) -> tuple[SimulatedProcess, SimulatedProcess]:
+    """Start two processes of an application."""
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    return first, second
+
+
 @pytest.mark.parametrize("incremental", [False, True])
 @pytest.mark.parametrize("guarantee", ALL)
 def test_two_processes_keep_each_others_tasks_warm(
     guarantee: str, incremental: bool, tmp_path: Path
 ) -> None:
     app = application(tmp_path, guarantee, incremental=incremental)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(60))
     settle(app, first, second)
     app.feed(*keys(60))
@@ -70,9 +76,7 @@ def test_two_processes_keep_each_others_tasks_warm(
 
 def test_without_the_key_nothing_is_kept_warm(tmp_path: Path) -> None:
     app = application(tmp_path, num_standby_replicas=0)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
 
@@ -85,9 +89,7 @@ def test_who_takes_over_what_it_kept_warm_restores_only_the_rest(
     guarantee: str, incremental: bool, tmp_path: Path
 ) -> None:
     app = application(tmp_path, guarantee, incremental=incremental)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(60))
     settle(app, first, second)
     caught_up(app, first, second)
@@ -186,9 +188,7 @@ def test_a_crash_at_any_step_of_a_takeover_loses_and_repeats_nothing(
     for at in range(0, 64, 3):
         app = application(tmp_path / str(at), guarantee, partitions=2)
         app.faults.random.seed(at)
-        first, second = app.process("p0"), app.process("p1")
-        first.start()
-        second.start()
+        first, second = two_processes(app)
         app.feed(*keys(12))
         settle(app, first, second)
         app.feed(*keys(12))
@@ -221,9 +221,7 @@ def test_a_crash_at_any_step_of_a_standby_leaves_each_store_with_what_its_offset
     for at in range(0, 100, 5):
         app = application(tmp_path / str(at), partitions=2)
         app.faults.random.seed(at)
-        first, second = app.process("p0"), app.process("p1")
-        first.start()
-        second.start()
+        first, second = two_processes(app)
         app.feed(*keys(12))
         app.run_until_processed(first, second)
         second.crash_in(at)
@@ -271,9 +269,7 @@ def test_a_store_in_memory_is_kept_warm_too(tmp_path: Path) -> None:
 
 def test_threads_of_a_process_share_its_standbys_out(tmp_path: Path) -> None:
     app = application(tmp_path, num_stream_threads=2)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(60))
     settle(app, first, second)
 
@@ -342,9 +338,7 @@ def test_a_standby_drops_what_it_has_made_itself_and_never_a_copy_it_has_found(
 ) -> None:
     """When the changelog has lost what would come next: a task may be the last copy's owner."""
     app = application(tmp_path, partitions=2, changelog_loss_policy="restore")
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
     caught_up(app, first, second)
@@ -369,11 +363,12 @@ def test_a_standby_drops_what_it_has_made_itself_and_never_a_copy_it_has_found(
     assert running_tasks(second) == ["0_1"]
 
 
-def test_a_standby_that_is_damaged_is_rebuilt(tmp_path: Path) -> None:
+def with_a_standby_behind(
+    tmp_path: Path,
+) -> tuple[Application, SimulatedProcess, SimulatedProcess]:
+    """Return an application, the process that has committed, and the one that has yet to follow."""
     app = application(tmp_path, partitions=2)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
     caught_up(app, first, second)
@@ -381,6 +376,11 @@ def test_a_standby_that_is_damaged_is_rebuilt(tmp_path: Path) -> None:
     for _ in range(10):
         app.clock.advance_ms(50)
         step(first)
+    return app, first, second
+
+
+def test_a_standby_that_is_damaged_is_rebuilt(tmp_path: Path) -> None:
+    app, first, second = with_a_standby_behind(tmp_path)
     app.faults.fail_next("write", StateStoreCorruptedError("counts", "a checksum is wrong"))
     step(second)
     settle(app, first, second)
@@ -391,17 +391,7 @@ def test_a_standby_that_is_damaged_is_rebuilt(tmp_path: Path) -> None:
 
 
 def test_a_standby_that_fails_ends_no_thread(tmp_path: Path) -> None:
-    app = application(tmp_path, partitions=2)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
-    app.feed(*keys(20))
-    settle(app, first, second)
-    caught_up(app, first, second)
-    app.feed(*keys(20))
-    for _ in range(10):
-        app.clock.advance_ms(50)
-        step(first)
+    app, first, second = with_a_standby_behind(tmp_path)
     app.faults.fail_next("write", StateStoreError("counts", "the disk is full"))
     for _ in range(10):
         step(second)
@@ -417,9 +407,7 @@ def test_a_standby_that_fails_ends_no_thread(tmp_path: Path) -> None:
 
 def test_status_tells_what_members_keep_warm(tmp_path: Path) -> None:
     app = application(tmp_path)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(8))
     settle(app, first, second)
 
@@ -436,9 +424,7 @@ def test_status_tells_what_members_keep_warm(tmp_path: Path) -> None:
 
 def test_a_changelog_that_is_created_again_is_noticed(tmp_path: Path) -> None:
     app = application(tmp_path, partitions=2)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
     wait(app, first, second, ms=2 * LOOK_MS)
@@ -459,9 +445,7 @@ def test_what_the_thread_runs_itself_is_not_kept_warm_though_the_group_seems_to_
 ) -> None:
     """What the broker says of a group may be of a moment ago."""
     app = application(tmp_path, partitions=2)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
     group = app.broker.group.describe()
@@ -489,9 +473,7 @@ def test_what_the_thread_runs_itself_is_not_kept_warm_though_the_group_seems_to_
 def test_the_loop_rests_again_when_what_it_read_for_others_is_its_own(tmp_path: Path) -> None:
     """While a standby has more to read the loop does not wait for input."""
     app = application(tmp_path)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    second.start()
+    first, second = two_processes(app)
     app.feed(*keys(20))
     settle(app, first, second)
     caught_up(app, first, second)
