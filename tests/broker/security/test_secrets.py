@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.broker.network import free_ports
+from pystreams.broker.network import free_ports, is_port_free
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
@@ -94,6 +94,11 @@ def planted_application(
         yield Planted(application, file, token_file, topology, topics)
 
 
+def two_free_ports() -> int:
+    """Return a port that is free, as the next one is: the second process serves on that."""
+    return next(port for port in free_ports(20) if is_port_free(port + 1))
+
+
 def answer(port: int, path: str) -> str:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {TOKEN}"}
@@ -118,13 +123,14 @@ def command_lines(group: int) -> list[str]:
 def test_a_run_tells_no_secret(broker: DevelopmentBroker, planted_application: Planted) -> None:
     application = planted_application.application
     produce(broker.bootstrap_servers, planted_application.topics[0], [(b"key", bytes(8))])
-    (port,) = free_ports(1)
+    port = two_free_ports()
     options = ["--config", str(planted_application.file), "--processes", "2"]
     options += ["--http", str(port), "--http-token-file", str(planted_application.token_file)]
     with application.running(*options) as running:
         running.wait_until(
             lambda: read_all(broker.bootstrap_servers, planted_application.topics[1]), "output"
         )
+        running.wait_for("served over HTTP", count=2)  # One process may have counted all by itself.
         shown = {path: answer(port, path) for path in PATHS}
         arguments = command_lines(running.process.pid)
         running.stop()
