@@ -12,8 +12,8 @@ Defaults that differ from Kafka Streams':
   core, so the client's threads must never wait for it, and requests should be few and large. The
   runtime makes batches smaller where topics take less.
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
-- `heartbeat.interval.ms` is a third of a session that was made shorter than 9 s: at 3 s, a session
-  of 3 s ends between two heartbeats, and the members put each other out forever.
+- `heartbeat.interval.ms` 500, not 3000, and at most a third of the session: members learn of a
+  rebalance by their heartbeats, and each has given its partitions up until the last one knows.
 """
 
 from __future__ import annotations
