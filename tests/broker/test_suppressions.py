@@ -54,6 +54,8 @@ def test_each_change_goes_on_once_over_kills_and_a_lost_disk(
         "bootstrap.servers": servers,
         "processing.guarantee": "exactly_once",
         "commit.interval.ms": 100,
+        # Who has lost its disk is another member, and waits for the end of the former one.
+        "consumer.session.timeout.ms": 6000,
     }
     first_ms = SystemClock().now_ms() - 10 * RECORDS
 

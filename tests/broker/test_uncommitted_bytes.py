@@ -13,7 +13,7 @@ from pystreams import KafkaStreams, StateStore, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import Record, produce
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 LIMIT_BYTES = 1 << 20
 PARTITIONS = 2
@@ -102,7 +102,7 @@ def test_uncommitted_bytes_stay_below_the_limit_with_no_needless_commit(
         numbers = streams.statistics()
         high_water_marks = [store.max_uncommitted_bytes() for store in stores_of(streams)]
     finally:
-        streams.close(20)
+        streams.close(DEADLINE_S)
 
     print(
         f"{len(records)} records, {written} bytes, {numbers.commits} commits "
