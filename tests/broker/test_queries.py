@@ -45,7 +45,11 @@ COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 COMMIT = "commit"
 """A record with this value makes the application commit; it does so at no other time."""
-ALL_GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+ALL_GUARANTEES = [
+    "at_least_once",
+    "exactly_once_v2",
+    pytest.param("exactly_once", marks=pytest.mark.sweep),
+]
 
 
 class Counting(Processor[str, str, str, int]):

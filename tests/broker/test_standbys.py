@@ -87,8 +87,15 @@ def warm_standbys(running: Running) -> set[str]:
     return {line["task"] for line in running.lines("standby is warm")}
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-@each_protocol
+@pytest.mark.parametrize(
+    ("guarantee", "protocol"),
+    [
+        ("exactly_once_v2", "classic"),
+        ("at_least_once", "consumer"),
+        pytest.param("exactly_once_v2", "consumer", marks=pytest.mark.sweep),
+        pytest.param("at_least_once", "classic", marks=pytest.mark.sweep),
+    ],
+)
 def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
     broker: DevelopmentBroker,
     admin: AdminClient,

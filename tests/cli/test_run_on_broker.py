@@ -193,16 +193,6 @@ def test_the_command_that_a_missing_topic_is_told_with_creates_it(
     assert code == 0, told
 
 
-def test_without_a_broker_the_exit_code_says_so(application: Application) -> None:
-    settings = application.settings()
-    nobody = [word.replace(application.servers, "127.0.0.1:1") for word in settings]
-    with application.running(*nobody, "-c", "request.timeout.ms=1500") as process:
-        code, told = ended(process)
-
-    assert code == 3, told
-    assert "Traceback" not in told
-
-
 def test_dev_starts_a_broker_that_goes_on_running_and_creates_the_topics(
     application: Application, tmp_path: Path
 ) -> None:

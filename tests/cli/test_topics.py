@@ -98,6 +98,7 @@ def test_topics_are_listed_with_their_partitions(cluster: Cluster, name: str) ->
     assert "__consumer_offsets" not in answer.stdout
 
 
+@pytest.mark.sweep  # As of every command that asks: `pystreams reset` is the example.
 def test_without_a_broker_the_exit_code_says_so() -> None:
     words = ["list", "-c", "bootstrap.servers=127.0.0.1:1", "-c", "request.timeout.ms=1500"]
 

@@ -76,7 +76,10 @@ def started(
         yield running, name
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize(
+    "guarantee",
+    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
+)
 def test_an_application_needs_no_more_than_is_listed(
     secured: SecuredBroker, tmp_path: Path, guarantee: str
 ) -> None:
