@@ -1,0 +1,208 @@
+"""How a run is set up, and what came of it: outputs and stores beside the model."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams.client import Client, HttpQueryError
+from tests.broker.reading import answer_of, high_watermarks, read_topics, reader_of
+from tests.broker.waiting import DEADLINE_S
+from tests.chaos.application import INPUTS, NOTHING, OUTPUTS, STORES
+from tests.chaos.checks import (
+    Stores,
+    differences,
+    differences_of_input,
+    differences_of_stores,
+)
+from tests.chaos.members import Ended, Member
+from tests.chaos.model import Model, Record, Topics
+
+STANDSTILL_S = 180.0
+"""How long nothing may be added to the outputs, once all troubles are over, before all is there."""
+_LIMIT = 10_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a run is set up.
+
+    Attributes:
+        name: The application's id.
+        servers: Where the test finds the brokers.
+        settings: The members' configuration, the brokers as they find them included.
+        partitions: Of each topic.
+        replicas: Of each topic.
+    """
+
+    name: str
+    servers: str
+    settings: Mapping[str, object]
+    partitions: int
+    replicas: int = 1
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.settings["processing.guarantee"] != "at_least_once"
+
+    def create_topics(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        topics = [
+            NewTopic(f"{self.name}-{end}", self.partitions, self.replicas)
+            for end in (*INPUTS, *OUTPUTS)
+        ]
+        for created in admin.create_topics(topics).values():
+            created.result(DEADLINE_S)
+        with reader_of(self.servers) as consumer:
+            for end in (*INPUTS, *OUTPUTS):
+                high_watermarks(consumer, f"{self.name}-{end}")
+
+    def member(self, number: int, directory: Path, plant: str | None = None) -> Member:
+        return Member(number, self.name, directory, self.settings, plant)
+
+    def read(self, ends: Sequence[str]) -> Topics:
+        """Read topics to their ends, as a read_committed consumer does."""
+        found = read_topics(self.servers, [f"{self.name}-{end}" for end in ends])
+        return {end: [_record(message) for message in found[f"{self.name}-{end}"]] for end in ends}
+
+    def written(self, ends: Sequence[str] = OUTPUTS) -> int:
+        """Return how far topics go, committed or not."""
+        with reader_of(self.servers) as consumer:
+            return sum(
+                sum(high_watermarks(consumer, f"{self.name}-{end}").values()) for end in ends
+            )
+
+
+@dataclass
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        differences: What is not as it must be; empty if all is well.
+        records: How many records each topic has.
+        ended: Members that ended by themselves.
+        behind: Clicks that met an older tariff than the one of their time, for it came later.
+    """
+
+    differences: list[str] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+    ended: list[Ended] = field(default_factory=list)
+    behind: int = 0
+
+
+def settle(
+    setting: Setting,
+    members: Sequence[Member],
+    tend: Callable[[], None],
+    acknowledged: Mapping[str, int],
+) -> Outcome:
+    """Wait until all that was fed has come out, stop the members, and compare.
+
+    Args:
+        setting: How the run is set up.
+        members: Those that run.
+        tend: Starts those again that have ended by themselves.
+        acknowledged: How many records of each input the brokers have taken.
+    """
+    model = Model(setting.read(INPUTS))
+    _wait_for_outputs(setting, model, tend)
+    stores = _wait_for_stores(setting, model, members, tend)
+    for member in members:
+        member.leave()
+    outputs = setting.read(OUTPUTS)
+    outcome = Outcome(ended=[ended for member in members for ended in member.ended])
+    for topic, records in (*model.inputs.items(), *outputs.items()):
+        outcome.records[topic] = len(records)
+    outcome.differences = [
+        *differences_of_input(model, acknowledged),
+        *differences(model, outputs, exactly_once=setting.exactly_once),
+        *differences_of_stores(model, stores, exactly_once=setting.exactly_once),
+        *(
+            f"member {ended.member} ended with {ended.code}: {ended.error}"
+            for ended in outcome.ended
+            if not ended.full
+        ),
+    ]
+    outcome.behind = sum(
+        record.value.split(" ")[1] != model.tariff_at(record.key, record.time)
+        for record in outputs["priced"]
+    )
+    return outcome
+
+
+def _wait_for_outputs(setting: Setting, model: Model, tend: Callable[[], None]) -> None:
+    """Wait until the outputs are as they must be, or nothing has been added for long."""
+    expected, written = model.expected(), -1
+    moved_s = time.monotonic()
+    while time.monotonic() - moved_s < STANDSTILL_S:
+        tend()
+        now = answer_of(setting.written)
+        if now != written:
+            written, moved_s = now, time.monotonic()
+            continue  # While it moves it is not complete, most likely; reading all is dear.
+        outputs = setting.read(OUTPUTS)
+        if any(len(outputs[output]) < count for output, count in expected.items()):
+            continue
+        if not differences(model, outputs, exactly_once=False):
+            return
+
+
+def _wait_for_stores(
+    setting: Setting, model: Model, members: Sequence[Member], tend: Callable[[], None]
+) -> Stores:
+    """Ask the members until all stores are as they must be; return the last answers."""
+    stores: dict[str, dict[str, str]] = {store: {} for store in STORES}
+    refused = ""
+    end_s = time.monotonic() + STANDSTILL_S
+    while time.monotonic() < end_s:
+        tend()
+        for member in members:
+            if not member.alive:
+                continue
+            try:
+                stores = {store: _store(member, store) for store in STORES}
+                stores["tariffs"] = _versions(member, model)
+            except HttpQueryError as error:
+                refused = str(error)
+                continue
+            if not differences_of_stores(model, stores, exactly_once=setting.exactly_once):
+                return stores
+    print(f"the stores were not as they must be within {STANDSTILL_S:.0f} s; {refused}")
+    return stores
+
+
+def _store(member: Member, store: str) -> dict[str, str]:
+    client = Client(f"http://127.0.0.1:{member.port}", timeout_s=60)
+    found = {}
+    for entry in client.range(store, limit=_LIMIT, isolation="read_committed"):
+        key = str(entry["key"])
+        window = entry.get("window")
+        if window is not None:
+            key = f"{key} {window['start']}"
+        found[key] = str(entry["value"])
+    return found
+
+
+def _versions(member: Member, model: Model) -> dict[str, str]:
+    client = Client(f"http://127.0.0.1:{member.port}", timeout_s=60)
+    found = {}
+    for user, time_ms in model.versions:
+        entry = client.get("tariffs", user, as_of=time_ms, isolation="read_committed")
+        found[f"{user} at {time_ms}"] = NOTHING if entry is None else str(entry["value"])
+    return found
+
+
+def _record(message: Message) -> Record:
+    return Record(
+        key=(message.key() or b"").decode(),
+        value=(message.value() or b"").decode(),
+        time=message.timestamp()[1],
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+    )
