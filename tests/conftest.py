@@ -32,6 +32,7 @@ _SLOW_PACKAGES = {
     "backfill",
     "benchmarks",
     "broker",
+    "chaos",
     "cli",
     "devbroker",
     "distribution",

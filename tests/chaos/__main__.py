@@ -31,16 +31,17 @@ def main() -> int:
     outcome, nemesis = run(arguments, directory)
     minutes = (time.monotonic() - began) / 60
     for ended in outcome.ended:
-        print(f"member {ended.member} ended with {ended.code}: {ended.error[:300]}")
+        print(f"ENDED member {ended.member} with {ended.code}: {ended.error}")
     for line in outcome.differences[:_SHOWN]:
         print(f"DIFFERENT {line}")
     print(
         f"seed {arguments.seed}, {arguments.guarantee}: {minutes:.1f} minutes, "
         f"faults {sum(nemesis.done.values())} {dict(nemesis.done)}, left out {nemesis.skipped}, "
         f"records {dict(outcome.records)}, {outcome.behind} met an older tariff, "
-        f"{len(outcome.ended)} ended by themselves, {len(outcome.differences)} differences"
+        f"{len(outcome.full)} ended at a full disk, {len(outcome.ended)} by themselves, "
+        f"{len(outcome.differences)} differences"
     )
-    if outcome.differences:
+    if outcome.differences or outcome.ended:
         print(f"logs and state: {directory}")
         return 1
     shutil.rmtree(directory, ignore_errors=True)

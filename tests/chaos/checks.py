@@ -98,8 +98,8 @@ def _pages(model: Model, found: Sequence[Record]) -> Iterator[str]:
 def _windows(model: Model, found: Sequence[Record]) -> Iterator[str]:
     windows = by_key(found)
     for window in sorted(model.windows.keys() | windows.keys()):
-        counts = [int(record.value) for record in windows.get(window, [])]
-        yield from _sequence(window, counts, list(range(1, model.windows[window] + 1)))
+        counts = [record.value for record in windows.get(window, [])]
+        yield from _sequence(window, counts, [f"{n + 1}" for n in range(model.windows[window])])
 
 
 def _pairs(model: Model, found: Sequence[Record]) -> Iterator[str]:
@@ -151,20 +151,23 @@ def _sold(model: Model, found: Sequence[Record]) -> Iterator[str]:
     results = by_key(found)
     last = {key: records[-1].value for key, records in results.items()}
     yield from _rows(model.sold, {key: value for key, value in last.items() if value})
-    products = {(row.key, row.value) for row in model.inputs["products"]}
+    turns = {(row.key, row.value): row.offset for row in model.inputs["products"]}
     for order, records in results.items():
         turn = {row.value: row.offset for row in model.history("orders", order)}
         before = -1
+        before_of_product: dict[str, int] = {}
         for record in records:
             if not record.value:
                 continue  # Its order names a product of which there is no row.
-            row, _, product = record.value.rpartition(" ")
-            if row not in turn or (second(row), product) not in products:
+            row, _, product_row = record.value.rpartition(" ")
+            product = second(row)
+            if row not in turn or (product, product_row) not in turns:
                 yield f"{order}: {record.value!r}: there were no such rows"
-            elif turn[row] < before:
+                continue
+            met = turns[product, product_row]
+            if turn[row] < before or met < before_of_product.get(product, -1):
                 yield f"{order}: {record.value!r}: a newer row was met before"
-            else:
-                before = turn[row]
+            before, before_of_product[product] = turn[row], met
 
 
 def _sequence(what: str, found: Sequence[object], wanted: Sequence[object]) -> Iterator[str]:

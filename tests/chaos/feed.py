@@ -53,6 +53,7 @@ class Feed:
         self._name = name
         self._draw = random.Random(seed)
         self._numbers = itertools.count(1)
+        self._fed = drawn(self._draw, self._numbers)
         self._per_batch = max(1, round(records_per_s * _BATCH_EVERY_S))
         self._errors: list[str] = []
         self._producer = Producer(
@@ -73,7 +74,7 @@ class Feed:
         count = 0
         for topic in ("users", "tariffs"):
             for user in range(0, USERS, 2):
-                self._produce((topic, f"user {user}", self._version()), out_of_order=False)
+                self._produce((topic, f"user {user}", f"{next(self._numbers)}"), out_of_order=False)
                 count += 1
         self.flush()
         return count
@@ -100,27 +101,9 @@ class Feed:
 
     def _write(self) -> None:
         while not self._stop.wait(_BATCH_EVERY_S):
-            for fed in itertools.islice(self._drawn(), self._per_batch):
+            for fed in itertools.islice(self._fed, self._per_batch):
                 self._produce(fed)
             self._producer.poll(0)
-
-    def _drawn(self) -> Iterator[Fed]:
-        draw = self._draw
-        while True:
-            topic = draw.choices(INPUTS, [_WEIGHTS[topic] for topic in INPUTS])[0]
-            if topic in {"clicks", "views"}:
-                user, page = draw.randrange(USERS), draw.randrange(PAGES)
-                yield topic, f"user {user}", f"{self._version()} page-{page}"
-            elif topic in {"users", "tariffs"}:
-                yield topic, f"user {draw.randrange(1, USERS, 2)}", self._version()
-            elif topic == "orders":
-                product = f"product-{draw.randrange(PRODUCTS)}"
-                yield topic, f"order {draw.randrange(ORDERS)}", f"{self._version()} {product}"
-            else:
-                yield topic, f"product-{draw.randrange(PRODUCTS)}", self._version()
-
-    def _version(self) -> str:
-        return str(next(self._numbers))
 
     def _produce(self, fed: Fed, *, out_of_order: bool = True) -> None:
         topic, key, value = fed
@@ -136,3 +119,20 @@ class Feed:
         self._producer.produce(
             f"{self._name}-{topic}", value, key, timestamp=time, on_delivery=told
         )
+
+
+def drawn(draw: random.Random, numbers: Iterator[int] | None = None) -> Iterator[Fed]:
+    """Draw records without an end; each has a number that no other has."""
+    numbers = itertools.count(1) if numbers is None else numbers
+    while True:
+        topic = draw.choices(INPUTS, [_WEIGHTS[topic] for topic in INPUTS])[0]
+        number = next(numbers)
+        user, product = draw.randrange(USERS), draw.randrange(PRODUCTS)
+        if topic in {"clicks", "views"}:
+            yield topic, f"user {user}", f"{number} page-{draw.randrange(PAGES)}"
+        elif topic in {"users", "tariffs"}:
+            yield topic, f"user {user | 1}", f"{number}"
+        elif topic == "orders":
+            yield topic, f"order {draw.randrange(ORDERS)}", f"{number} product-{product}"
+        else:
+            yield topic, f"product-{product}", f"{number}"

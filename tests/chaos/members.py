@@ -35,7 +35,7 @@ class Ended:
         member: Its number.
         code: Its exit code.
         error: What it said.
-        full: Whether its disk was full, or had just been.
+        full: Whether it said that its disk was full, and it was or had just been.
     """
 
     member: int
@@ -187,11 +187,6 @@ class Member:
         told = [
             f"{line['error']}" for line in running.lines("stopped by an error") if "error" in line
         ]
-        self.ended.append(
-            Ended(
-                self.number,
-                int(running.process.returncode),
-                told[-1] if told else running.tail()[-1500:],
-                time.monotonic() < self._full_until_s,
-            )
-        )
+        error = told[-1] if told else running.tail()[-1500:]
+        full = "the disk is full" in error and time.monotonic() < self._full_until_s
+        self.ended.append(Ended(self.number, int(running.process.returncode), error, full))

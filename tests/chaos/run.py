@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams.client import Client, HttpQueryError
-from tests.broker.reading import answer_of, high_watermarks, read_topics, reader_of
+from tests.broker.reading import answer_of, read_topics
 from tests.broker.waiting import DEADLINE_S
 from tests.chaos.application import INPUTS, NOTHING, OUTPUTS, STORES
 from tests.chaos.checks import (
@@ -27,6 +29,8 @@ from tests.chaos.model import Model, Record, Topics
 STANDSTILL_S = 180.0
 """How long nothing may be added to the outputs, once all troubles are over, before all is there."""
 _LIMIT = 10_000
+_ASK_S = 10.0
+_LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -52,16 +56,13 @@ class Setting:
         return self.settings["processing.guarantee"] != "at_least_once"
 
     def create_topics(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         topics = [
             NewTopic(f"{self.name}-{end}", self.partitions, self.replicas)
             for end in (*INPUTS, *OUTPUTS)
         ]
-        for created in admin.create_topics(topics).values():
+        for created in self._admin.create_topics(topics).values():
             created.result(DEADLINE_S)
-        with reader_of(self.servers) as consumer:
-            for end in (*INPUTS, *OUTPUTS):
-                high_watermarks(consumer, f"{self.name}-{end}")
+        self.written()  # Once all have leaders.
 
     def member(self, number: int, directory: Path, plant: str | None = None) -> Member:
         return Member(number, self.name, directory, self.settings, plant)
@@ -71,12 +72,23 @@ class Setting:
         found = read_topics(self.servers, [f"{self.name}-{end}" for end in ends])
         return {end: [_record(message) for message in found[f"{self.name}-{end}"]] for end in ends}
 
-    def written(self, ends: Sequence[str] = OUTPUTS) -> int:
-        """Return how far topics go, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(
-                sum(high_watermarks(consumer, f"{self.name}-{end}").values()) for end in ends
-            )
+    def written(self) -> int:
+        """Return how far the outputs go, committed or not."""
+        partitions = {
+            TopicPartition(f"{self.name}-{end}", partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            for end in OUTPUTS
+            for partition in range(self.partitions)
+        }
+
+        def ends() -> int:
+            answers = self._admin.list_offsets(partitions, request_timeout=_ASK_S).values()
+            return sum(answer.result(2 * _ASK_S).offset for answer in answers)
+
+        return answer_of(ends)
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
 
 @dataclass
@@ -86,13 +98,15 @@ class Outcome:
     Attributes:
         differences: What is not as it must be; empty if all is well.
         records: How many records each topic has.
-        ended: Members that ended by themselves.
+        ended: Members that ended by themselves, and not because their disk was full.
+        full: Members that ended because their disk was full.
         behind: Clicks that met an older tariff than the one of their time, for it came later.
     """
 
     differences: list[str] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
     ended: list[Ended] = field(default_factory=list)
+    full: list[Ended] = field(default_factory=list)
     behind: int = 0
 
 
@@ -116,18 +130,15 @@ def settle(
     for member in members:
         member.leave()
     outputs = setting.read(OUTPUTS)
-    outcome = Outcome(ended=[ended for member in members for ended in member.ended])
+    outcome = Outcome()
+    for ended in (ended for member in members for ended in member.ended):
+        (outcome.full if ended.full else outcome.ended).append(ended)
     for topic, records in (*model.inputs.items(), *outputs.items()):
         outcome.records[topic] = len(records)
     outcome.differences = [
         *differences_of_input(model, acknowledged),
         *differences(model, outputs, exactly_once=setting.exactly_once),
         *differences_of_stores(model, stores, exactly_once=setting.exactly_once),
-        *(
-            f"member {ended.member} ended with {ended.code}: {ended.error}"
-            for ended in outcome.ended
-            if not ended.full
-        ),
     ]
     outcome.behind = sum(
         record.value.split(" ")[1] != model.tariff_at(record.key, record.time)
@@ -142,7 +153,8 @@ def _wait_for_outputs(setting: Setting, model: Model, tend: Callable[[], None]) 
     moved_s = time.monotonic()
     while time.monotonic() - moved_s < STANDSTILL_S:
         tend()
-        now = answer_of(setting.written)
+        threading.Event().wait(_LOOK_EVERY_S)
+        now = setting.written()
         if now != written:
             written, moved_s = now, time.monotonic()
             continue  # While it moves it is not complete, most likely; reading all is dear.
@@ -165,6 +177,7 @@ def _wait_for_stores(
         for member in members:
             if not member.alive:
                 continue
+            threading.Event().wait(_LOOK_EVERY_S)
             try:
                 stores = {store: _store(member, store) for store in STORES}
                 stores["tariffs"] = _versions(member, model)
