@@ -22,7 +22,8 @@ Step = Callable[[], None]
 class Nemesis:
     """Carries a plan out, and puts all in order again.
 
-    A fault whose target has another trouble just then is left out. Brokers have one at a time.
+    A fault whose target has another trouble just then is left out. Brokers have one at a time, and
+    none before all replicas are as far as each other.
 
     Args:
         members: The members, and behind them the guests.
@@ -147,7 +148,7 @@ class Nemesis:
     # ------------------------------------------------------------------ brokers and connections
 
     def _do_to_broker(self, fault: Fault) -> bool:
-        if self._broker_troubled:
+        if self._broker_troubled or not self._cluster.is_whole():
             return False
         number, cluster = fault.target % len(self._cluster), self._cluster
         self._broker_troubled = True

@@ -50,6 +50,8 @@ _SKEWS_MS: Final = (-7_200_000, -60_000, -5_000, 0, 5_000, 60_000, 7_200_000)
 _GAP_S: Final = 7.0
 
 KINDS: Final = tuple(_WEIGHTS)
+OF_BROKERS: Final = frozenset({"broker stop", "broker kill", "broker hold"})
+"""Those that a single broker does not stand: Kafka itself forgets transactions then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams.client import Client, HttpQueryError
@@ -74,15 +74,42 @@ class Setting:
 
     def written(self) -> int:
         """Return how far the outputs go, committed or not."""
-        partitions = {
-            TopicPartition(f"{self.name}-{end}", partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        outputs = [
+            TopicPartition(f"{self.name}-{end}", partition)
             for end in OUTPUTS
             for partition in range(self.partitions)
+        ]
+        return sum(self._ends(outputs, IsolationLevel.READ_UNCOMMITTED).values())
+
+    def open_transactions(self) -> dict[tuple[str, int], int]:
+        """Return where a transaction stands open: its first offset, for each partition."""
+        topics = self._admin.list_topics(timeout=DEADLINE_S).topics
+        partitions = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            if topic.startswith(f"{self.name}-")
+            for partition in topics[topic].partitions
+        ]
+        committed = self._ends(partitions, IsolationLevel.READ_COMMITTED)
+        ends = self._ends(partitions, IsolationLevel.READ_UNCOMMITTED)
+        return {at: offset for at, offset in committed.items() if offset < ends[at]}
+
+    def _ends(
+        self, partitions: Sequence[TopicPartition], level: IsolationLevel
+    ) -> dict[tuple[str, int], int]:
+        asked = {
+            partition: OffsetSpec.latest()  # type: ignore[no-untyped-call]
+            for partition in partitions
         }
 
-        def ends() -> int:
-            answers = self._admin.list_offsets(partitions, request_timeout=_ASK_S).values()
-            return sum(answer.result(2 * _ASK_S).offset for answer in answers)
+        def ends() -> dict[tuple[str, int], int]:
+            answers = self._admin.list_offsets(
+                asked, isolation_level=level, request_timeout=_ASK_S
+            ).items()
+            return {
+                (partition.topic, partition.partition): answer.result(2 * _ASK_S).offset
+                for partition, answer in answers
+            }
 
         return answer_of(ends)
 
@@ -100,6 +127,7 @@ class Outcome:
         records: How many records each topic has.
         ended: Members that ended by themselves, and not because their disk was full.
         full: Members that ended because their disk was full.
+        hanging: Partitions whose transactions nobody ends any more, with their offsets.
         behind: Clicks that met an older tariff than the one of their time, for it came later.
     """
 
@@ -107,6 +135,7 @@ class Outcome:
     records: Counter[str] = field(default_factory=Counter)
     ended: list[Ended] = field(default_factory=list)
     full: list[Ended] = field(default_factory=list)
+    hanging: list[str] = field(default_factory=list)
     behind: int = 0
 
 
@@ -125,12 +154,17 @@ def settle(
         acknowledged: How many records of each input the brokers have taken.
     """
     model = Model(setting.read(INPUTS))
-    _wait_for_outputs(setting, model, tend)
+    open_before = _wait_for_outputs(setting, model, tend)
     stores = _wait_for_stores(setting, model, members, tend)
     for member in members:
         member.leave()
     outputs = setting.read(OUTPUTS)
     outcome = Outcome()
+    outcome.hanging = [
+        f"{at} at {offset}"
+        for at, offset in setting.open_transactions().items()
+        if open_before.get(at) == offset
+    ]
     for ended in (ended for member in members for ended in member.ended):
         (outcome.full if ended.full else outcome.ended).append(ended)
     for topic, records in (*model.inputs.items(), *outputs.items()):
@@ -147,8 +181,14 @@ def settle(
     return outcome
 
 
-def _wait_for_outputs(setting: Setting, model: Model, tend: Callable[[], None]) -> None:
-    """Wait until the outputs are as they must be, or nothing has been added for long."""
+def _wait_for_outputs(
+    setting: Setting, model: Model, tend: Callable[[], None]
+) -> dict[tuple[str, int], int]:
+    """Wait until the outputs are as they must be, or nothing has been added for long.
+
+    Returns:
+        Where transactions stood open meanwhile, as `open_transactions` does.
+    """
     expected, written = model.expected(), -1
     moved_s = time.monotonic()
     while time.monotonic() - moved_s < STANDSTILL_S:
@@ -162,7 +202,8 @@ def _wait_for_outputs(setting: Setting, model: Model, tend: Callable[[], None]) 
         if any(len(outputs[output]) < count for output, count in expected.items()):
             continue
         if not differences(model, outputs, exactly_once=False):
-            return
+            return {}
+    return setting.open_transactions()
 
 
 def _wait_for_stores(
