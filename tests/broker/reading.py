@@ -24,6 +24,7 @@ _ASK_S = 5.0
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._NOENT,  # Partitions have no leaders.
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError._UNKNOWN_PARTITION,

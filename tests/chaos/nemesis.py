@@ -46,6 +46,7 @@ class Nemesis:
         self._ends: list[tuple[float, int, Step]] = []
         self._numbers = itertools.count()
         self._broker_troubled = self._net_troubled = False
+        self._broker_error: Exception | None = None
         self._begin_s = 0.0
 
     def run(self, faults: Sequence[Fault], seconds: float) -> None:
@@ -58,6 +59,10 @@ class Nemesis:
         while self._ends:
             self._end_one()
         self._cluster.proxy.heal()
+        while self._broker_troubled:
+            self._wait_until(self._since_begin_s() + _LOOK_EVERY_S)
+        if self._broker_error is not None:
+            raise self._broker_error
 
     def tend(self) -> None:
         """Start members again that have ended by themselves."""
@@ -68,10 +73,12 @@ class Nemesis:
         return time.monotonic() - self._begin_s
 
     def _wait_until(self, at_s: float) -> None:
-        while self._since_begin_s() < at_s:
+        while True:
             self.tend()
             if self._ends and self._ends[0][0] <= self._since_begin_s():
                 self._end_one()
+            elif self._since_begin_s() >= at_s:
+                return
             else:
                 threading.Event().wait(_LOOK_EVERY_S)
 
@@ -152,16 +159,28 @@ class Nemesis:
             return False
         number, cluster = fault.target % len(self._cluster), self._cluster
         self._broker_troubled = True
+        if fault.kind == "broker hold":
 
-        def over() -> None:
+            def over() -> None:
+                cluster.let_go(number)
+                self._broker_troubled = False
+
+            cluster.hold(number)
+            self._later(fault, over)
+            return True
+
+        def restart() -> None:
+            try:
+                cluster.stop(number) if fault.kind == "broker stop" else cluster.kill(number)
+                threading.Event().wait(fault.length_s)
+                cluster.start(number)
+                self._tell(f"{self._since_begin_s():6.1f} s  over: {fault.kind}")
+            except Exception as error:  # noqa: BLE001 - told in the end.
+                self._broker_error = error
             self._broker_troubled = False
 
-        if fault.kind == "broker hold":
-            cluster.hold(number)
-            self._later(fault, lambda: cluster.let_go(number), over)
-            return True
-        cluster.stop(number) if fault.kind == "broker stop" else cluster.kill(number)
-        self._later(fault, lambda: cluster.start(number), over)
+        # Java takes its time, and the other troubles go on meanwhile.
+        threading.Thread(target=restart, name="broker", daemon=True).start()
         return True
 
     def _do_to_connections(self, fault: Fault) -> bool:
