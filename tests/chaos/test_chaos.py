@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ RECORDS_PER_S = 200
 BETWEEN_RECORDS = 300
 """How much output comes between two troubles."""
 SEED = 11
+PATIENCE_S = 240.0
 
 
+@pytest.mark.timeout(1200)
 def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
     broker: DevelopmentBroker, tmp_path: Path
 ) -> None:
@@ -61,11 +64,14 @@ def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
             tend()
             return setting.written() >= wanted
 
-        wait_until(forward, "output", told=members[2].running.tail)
+        wait_until(forward, "output", deadline_s=PATIENCE_S, told=members[2].running.tail)
 
-    def members_of_the_group() -> int:
-        tend()
-        return group_members(admin, name)
+    def wait_for_a_group(fits: Callable[[int], bool]) -> None:
+        def is_there() -> bool:
+            tend()
+            return fits(group_members(admin, name))
+
+        wait_until(is_there, "a group", deadline_s=PATIENCE_S, told=members[2].running.tail)
 
     with closing(members):
         feed = Feed(broker.bootstrap_servers, name, SEED, RECORDS_PER_S)
@@ -74,11 +80,11 @@ def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
             member.start()
         with feed:
             come_forward()
-            wait_until(lambda: members_of_the_group() == 3, "a group of three")
+            wait_for_a_group(lambda count: count == 3)
             killed.kill()
             held.hold()
             killed.start()
-            wait_until(lambda: members_of_the_group() <= 2, "that one is missed")
+            wait_for_a_group(lambda count: count <= 2)
             guest.start()
             come_forward()
             held.let_go()
