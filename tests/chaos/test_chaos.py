@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
-from tests.broker.reading import delete_topics, group_members
+from tests.broker.reading import answer_of, delete_topics, group_members
 from tests.broker.waiting import wait_until
 from tests.chaos.feed import Feed
 from tests.chaos.nemesis import closing
@@ -69,7 +69,7 @@ def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
     def wait_for_a_group(fits: Callable[[int], bool]) -> None:
         def is_there() -> bool:
             tend()
-            return fits(group_members(admin, name))
+            return fits(answer_of(lambda: group_members(admin, name)))
 
         wait_until(is_there, "a group", deadline_s=PATIENCE_S, told=members[2].running.tail)
 
