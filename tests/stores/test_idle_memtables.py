@@ -57,7 +57,7 @@ MEMORY.configure(1 << 20, 1 << 20)
 
 def come_and_go(thread):
     right = 0
-    for number in range(40):
+    for number in range(12):
         directory = pathlib.Path(sys.argv[1], f"{thread}-{number}")
         engine = RocksDBEngine("store", timestamped=False)
         engine.open(directory)
@@ -128,7 +128,7 @@ def test_stores_that_close_while_other_threads_make_room_close_in_order(tmp_path
     script = [sys.executable, "-c", COMING_AND_GOING, str(tmp_path)]
     ran = subprocess.run(script, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
 
-    assert ran.stdout.split() == ["40"] * 2
+    assert ran.stdout.split() == ["12"] * 2
 
 
 def test_a_closed_store_is_asked_no_more(engines: list[RocksDBEngine]) -> None:
