@@ -176,15 +176,13 @@ class StreamThread:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
-        """Run until stopped; keeps what ended it in `error`."""
+        """Run until stopped, and keep what ended it in `error`; `shut_down` comes next."""
         try:
             self.join_group()
             while not self._stop.is_set():
                 self.run_once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
             self._failed("stream thread failed", error)
-        finally:
-            self.shut_down()
 
     def join_group(self) -> None:
         """Subscribe to the topology's topics."""
