@@ -72,6 +72,7 @@ class Processing:
         # Tasks of whose outputs some may not be sent: their producer had no room. In order.
         self._unsent: dict[StreamTask, None] = {}
         self._now_ms = 0
+        self._refused = False
         self.ledger = manager.ledger
         self.processed_records = 0
         self.at_work: StreamTask | None = None
@@ -99,6 +100,7 @@ class Processing:
             How many records were processed.
         """
         processed = 0
+        refused = False
         self._now_ms = now_ms
         self._producers.membership.is_doubtful()  # It may have stood still while it polled.
         self._send_the_rest()
@@ -110,6 +112,9 @@ class Processing:
             count = run.length_within(self._pace.run_records)
             admission = self._admit(task, run, count)
             if not admission.records:
+                if not self._can_commit():
+                    refused = True
+                    continue
                 if not self._commit():
                     return processed
                 # What left a cache may have set off something that comes first.
@@ -117,6 +122,7 @@ class Processing:
                     continue
                 admission = self._admit(task, run, count)
             if not admission.records:
+                refused = True
                 continue
             with _left_to_the_commit(task):
                 processed += self._run(task, run, admission)
@@ -124,6 +130,7 @@ class Processing:
             due = task.commit_requested or not self._pace.until_commit_ms()
             if (due and not self._commit()) or self._pace.poll_due():
                 break
+        self._refused = refused and not processed
         return processed
 
     def go_on(self, now_ms: int) -> None:
@@ -159,9 +166,19 @@ class Processing:
 
     @property
     def over_limit(self) -> bool:
-        """Whether stores hold more uncommitted than they may: a commit is due."""
+        """Whether stores hold more uncommitted than they may: a commit is due, if there can be."""
         limit_bytes = self._uncommitted_max_bytes
-        return limit_bytes != UNLIMITED and self._expected_bytes() > limit_bytes
+        if limit_bytes == UNLIMITED or self._expected_bytes() <= limit_bytes:
+            return False
+        return self._can_commit()
+
+    @property
+    def waits_for_a_retry(self) -> bool:
+        """Whether all room is taken by tasks that are not committed before a record is retried.
+
+        Then no other task goes on either, and there is nothing to do but wait.
+        """
+        return self._refused and not self._can_commit()
 
     def send(self, task: StreamTask) -> None:
         """Hand what a task left in its buffers to its producer.
@@ -197,6 +214,12 @@ class Processing:
                 task.flush_caches()
             self._active.note(task)
         self._flush_growth.observe(cached, self._written_bytes() - before)
+
+    def _can_commit(self) -> bool:
+        """Return whether a commit would make room: not all put it off until a retry is over."""
+        if not all(task.held.commit_put_off for task in self._active.uncommitted()):
+            return True
+        return all(task.held.retry_at_ms is None for task in self._active.awaiting())
 
     def _next_run(self, task: StreamTask) -> Run | None:
         """Return what a task is to process next, None when it is not ready."""

@@ -262,8 +262,9 @@ class SimulatedClients:
         self._lifeline = lifeline
 
     def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
-        """Make a group consumer."""
-        return SimulatedConsumer(self._broker, self._lifeline, client_id, group_instance_id)
+        """Make a group consumer; a static member if it has an instance id."""
+        instance_id = group_instance_id or None
+        return SimulatedConsumer(self._broker, self._lifeline, client_id, instance_id)
 
     def restore_consumer(self, client_id: str) -> SimulatedRestoreConsumer:
         """Make a restore consumer."""
