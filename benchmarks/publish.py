@@ -19,6 +19,7 @@ import click
 from benchmarks.harness import (
     backfill_results,
     join_results,
+    model_results,
     query_results,
     results,
     stages,
@@ -51,6 +52,7 @@ def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
         | join_results.TABLES
         | window_results.TABLES
         | query_results.TABLES
+        | model_results.TABLES
     )
     tables_of = all_tables.get(content["benchmark"])
     if tables_of is not None:
