@@ -20,6 +20,7 @@ from benchmarks.harness import (
     backfill_results,
     downtime_results,
     join_results,
+    model_results,
     query_results,
     results,
     stages,
@@ -53,6 +54,7 @@ def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
         | window_results.TABLES
         | query_results.TABLES
         | downtime_results.TABLES
+        | model_results.TABLES
     )
     tables_of = all_tables.get(content["benchmark"])
     if tables_of is not None:

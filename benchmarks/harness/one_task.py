@@ -14,6 +14,7 @@ from pystreams.record import ProducedRecord, StaticMessage
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import task_settings
 from pystreams.testing.simulation.calls import InlineCalls
+from pystreams.topology.contracts.held_records import AsyncCalls
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -37,6 +38,7 @@ class OneTask:
         topology: What runs.
         directory: For its stores; exists.
         on_result: Called with each record of the output.
+        async_calls: Makes asynchronous calls.
 
     Attributes:
         cpu_ns: What the thread has used while it ran the task.
@@ -48,11 +50,12 @@ class OneTask:
         topology: Topology,
         directory: Path,
         on_result: Callable[[ProducedRecord], None] = lambda _record: None,
+        async_calls: Callable[[], AsyncCalls] = InlineCalls,
     ) -> None:
         config = StreamsConfig.from_sources([Source("", REQUIRED)])
         plan = TopologyPlan(topology, config.application_id)
         self._partition = TopicPartition(INPUT, 0)
-        settings = task_settings(config, async_calls=InlineCalls, num_partitions=lambda _: 1)
+        settings = task_settings(config, async_calls=async_calls, num_partitions=lambda _: 1)
         [part] = plan.subtopologies
         self._task = StreamTask(TaskId(0, 0), plan, part, [self._partition], settings, lambda _: 0)
         self._room_bytes = config.statestore_uncommitted_max_bytes
@@ -85,7 +88,7 @@ class OneTask:
 
     def _commit(self) -> None:
         task = self._task
-        task.flush_caches()
+        task.settle()
         for output in task.outputs():
             if output.topic == OUTPUT:
                 for record in output.records:

@@ -28,6 +28,7 @@ PLACES = [
     "suppression",
     "queries",
     "downtime",
+    "models",
 ]
 
 

@@ -38,6 +38,9 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
+_LONGEST_CALL_MS = 86_400_000
+"""No commit of a broker waits for calls."""
+
 _log = get_logger("pystreams.backfill")
 
 RESULTS_PER_BATCH = 5000
@@ -97,7 +100,10 @@ class HistoryTask:
         task_settings = replace(
             settings.task,
             operators=OperatorSettings(
-                outer_join_emit_interval_ms=0, window_emit_interval_ms=0, answers_in_turn=True
+                outer_join_emit_interval_ms=0,
+                window_emit_interval_ms=0,
+                answers_in_turn=True,
+                max_call_ms=_LONGEST_CALL_MS,
             ),
         )
         self._task = StreamTask(

@@ -14,6 +14,7 @@ import contextlib
 import inspect
 import sys
 import threading
+import time
 import traceback
 
 from pystreams.kernel.loggers import get_logger
@@ -97,9 +98,13 @@ class EventLoopCalls:
 
     Args:
         loop: Where they are made.
+
+    Attributes:
+        waited_s: See `AsyncCalls`.
     """
 
     def __init__(self, loop: EventLoop) -> None:
+        self.waited_s = 0.0
         self._loop = loop
         self._ended = threading.Event()
         # Touched in the loop's thread only.
@@ -112,11 +117,12 @@ class EventLoopCalls:
 
     def wait(self, timeout_s: float) -> bool:
         """See `AsyncCalls`."""
-        left_s = timeout_s
+        left_s, began_s = timeout_s, time.monotonic()
         while not (ended := self._ended.wait(min(left_s, _BLOCKED_S))) and left_s > _BLOCKED_S:
             left_s -= _BLOCKED_S if self._loop.reacts() else 2 * _BLOCKED_S
             left_s = max(left_s, 0.0)
         self._ended.clear()
+        self.waited_s += time.monotonic() - began_s
         return ended
 
     def cancel(self) -> None:

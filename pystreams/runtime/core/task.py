@@ -325,6 +325,7 @@ class StreamTask:
     @tells_damage
     def settle(self) -> None:
         """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
+        self._operators.async_calls.waited_s = 0.0
         self.flush_caches()
         while self.held and self.held.retry_at_ms is None:
             self.held.settle()

@@ -265,7 +265,7 @@ class SimulatedProcess:
             task_settings=task_settings(
                 self._config,
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
-                async_calls=InlineCalls,
+                async_calls=partial(InlineCalls, self._broker.clock),
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock),
                 topic_entries=self._input_topics.entries,

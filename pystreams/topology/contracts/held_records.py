@@ -80,7 +80,13 @@ class Call:
 
 
 class AsyncCalls(Protocol):
-    """Makes the asynchronous calls of one task, beside its thread. Belongs to that thread."""
+    """Makes the asynchronous calls of one task, beside its thread. Belongs to that thread.
+
+    Attributes:
+        waited_s: How long `wait` has waited since somebody has set this to 0 (s).
+    """
+
+    waited_s: float
 
     def begin(self, call: Call, limits: CallLimits) -> None:
         """Begin a call and return at once."""

@@ -3,8 +3,10 @@
     record --> call begins --> ... --> answer --> next in order? --> forward, as the record it was
 
 The step returns at once. What has been answered goes on at the end of a run, or between runs; a
-commit waits for all of it. When as many calls are under way as there may be, the run ends and the
-task is given no more records until answers have come.
+commit waits for all of it, but no longer than the broker waits for the commit: calls that block
+the event loop, or are more than may be in flight, end one after the other. When as many calls are
+under way as there may be, the run ends and the task is given no more records until answers have
+come.
 """
 
 from __future__ import annotations
@@ -189,7 +191,7 @@ class _CallsInFlight:
         """See `HoldsRecords`.
 
         Raises:
-            ProcessingError: The event loop does not react.
+            ProcessingError: The event loop does not react, or calls take too long together.
         """
         self.go_on()
         longest_s = self._operator.limits.longest_ms / 1000 + _GRACE_S
@@ -197,6 +199,8 @@ class _CallsInFlight:
             if not self._calls.wait(longest_s):
                 raise self._stuck(longest_s)
             self.go_on()
+            if self._lines and self._calls.waited_s * 1000 > self._node.task.settings.max_call_ms:
+                raise self._too_slow()
 
     def discard(self) -> None:
         """See `HoldsRecords`."""
@@ -215,5 +219,18 @@ class _CallsInFlight:
             "time-out: a call blocks the event loop that all calls share; await what it waits for, "
             "or let a thread do it (await asyncio.to_thread(...))",
             task_id=task_id,
+            node=name,
+        )
+
+    def _too_slow(self) -> ProcessingError:
+        task, name, settings = self._node.task, self._node.name, self._node.task.settings
+        return ProcessingError(
+            f"task {task.task_id}: a commit has waited {self._calls.waited_s:.1f} s for calls of "
+            f"{name!r}, which came one after the other, {len(self._lines)} are left, and "
+            f"{settings.max_call_key} is {settings.max_call_ms} ms: if they block the event loop, "
+            "await what they wait for, or let a thread do it (await asyncio.to_thread(...)); else "
+            f"set max_in_flight of map_values_async to what is answered in time, or "
+            f"{settings.max_call_key} higher",
+            task_id=task.task_id,
             node=name,
         )
