@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from pystreams.runtime.cluster.committed_offsets import (
 )
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
 from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.simulation.applications import PATIENCE, Application
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 OLD = {
@@ -172,6 +174,47 @@ def test_table_that_is_restored_from_its_topic_keeps_its_partitions() -> None:
 
     with pytest.raises(RescaleRefusedError, match="'rows' is restored from topic 'in'"):
         planned(topology, counts)
+
+
+def rows_and_those_who_ask(rows: str, asked: str) -> Topology:
+    """A table that is restored from its topic, and a stream that looks its rows up."""
+    builder = StreamsBuilder()
+    table = builder.table(rows, **TEXT, name="rows")
+    builder.stream(asked, **TEXT).join(table, lambda _, row: row, **TEXT).to("out", **TEXT)
+    return builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+
+
+def test_cure_for_a_table_that_is_restored_from_its_topic_is_one(tmp_path: Path) -> None:
+    topology = rows_and_those_who_ask("in", "asked")
+    cure = (
+        "'rows' .* has no changelog .* restored from topic 'in'.*Copy the topic, record by record"
+    )
+    with pytest.raises(RescaleRefusedError, match=cure):
+        planned(topology, {"in": 8, "asked": 8})
+
+    app = Application(tmp_path, partitions=2)
+    keys = [f"key {number}" for number in range(16)]
+    app.feed(*keys)
+    for topic in ("wider", "asked"):
+        app.broker.create_topic(topic, 8)
+    for row in app.broker.committed_records("in"):
+        app.broker.produce("wider", row.message_key, row.message_value, app.clock.now_ms())
+    config = {"application.id": "another", "topology.optimization": "reuse.ktable.source.topics"}
+    process = app.process(topology=rows_and_those_who_ask("wider", "asked"), config=config)
+    for times in (1, 2):  # The second time the table is restored from the copy.
+        process.start()
+        for _ in range(PATIENCE):  # It has read the rows then.
+            process.step()
+        for key in keys:
+            app.broker.produce("asked", key.encode(), b"?", app.clock.now_ms())
+        for _ in range(PATIENCE):
+            process.step()
+            found = [message.message_key for message in app.broker.committed_records("out")]
+            if len(found) == times * len(keys):
+                break
+        process.stop()
+        process.disk.wipe()
+        assert sorted(found, key=str) == sorted([key.encode() for key in keys] * times, key=str)
 
 
 def naming() -> Topology:

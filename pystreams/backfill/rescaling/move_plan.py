@@ -116,6 +116,14 @@ class MovePlan:
         )
 
 
+_ROWS_STAY = (
+    "where the rows of old keys stay in their old partitions: other tasks would miss them. Copy "
+    "the topic, record by record, into a new one with as many partitions as you want, and run the "
+    "topology over that one under another application.id, from its beginning: each row is then "
+    "where its key belongs, and no state has to be moved"
+)
+
+
 def plan_move(old: TopologyPlan, new: TopologyPlan, num_partitions: Mapping[str, int]) -> MovePlan:
     """Return what is to be moved.
 
@@ -137,6 +145,8 @@ def plan_move(old: TopologyPlan, new: TopologyPlan, num_partitions: Mapping[str,
         _moved(part, old, new, num_partitions, partitions, changelogs) for part in old.subtopologies
     ]
     if all(part.keeps_partitions for part in parts):
+        for part in parts:
+            _refuse_uncounted_tasks(old, part)
         raise RescaleRefusedError(
             "every sub-topology has as many tasks as before, so that no state has to move: give a "
             "source topic another number of partitions first (kafka-topics --alter --partitions)"
@@ -229,11 +239,20 @@ def _refuse_source_changelogs(plan: TopologyPlan, part: MovedSubtopology) -> Non
     for store, topic in sorted(sources.items()):
         raise RescaleRefusedError(
             f"sub-topology {part.id} would get {part.new_tasks} tasks instead of {part.old_tasks}, "
-            f"and store {store!r} is restored from topic {topic!r}, where the rows of old keys "
-            "stay in their old partitions: other tasks would miss them. Write the topic anew into "
-            "one with more partitions and process that under another application.id, or build the "
-            "topology without reuse.ktable.source.topics and process its input anew"
+            f"and store {store!r} is restored from topic {topic!r}, {_ROWS_STAY}"
         )
+
+
+def _refuse_uncounted_tasks(plan: TopologyPlan, part: MovedSubtopology) -> None:
+    """Refuse a sub-topology of which nothing tells how many tasks it had: no topic of its own."""
+    sources = plan.source_changelogs(plan.subtopologies[part.id])
+    for store, topic in sorted(sources.items()):
+        if not part.changelogs:
+            raise RescaleRefusedError(
+                f"store {store!r} of sub-topology {part.id} has no changelog that could be moved: "
+                f"it is restored from topic {topic!r}. If that topic was given other partitions, "
+                f"it is one {_ROWS_STAY}"
+            )
 
 
 def _refuse_own_partitioners(plan: TopologyPlan, part: MovedSubtopology) -> None:
