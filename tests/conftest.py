@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from pystreams.kernel.java import JavaNotFoundError
 from pystreams.kernel.maven import ArtifactError
@@ -32,6 +33,7 @@ _SLOW_PACKAGES = {
     "backfill",
     "benchmarks",
     "broker",
+    "chaos",
     "cli",
     "devbroker",
     "distribution",
@@ -43,6 +45,13 @@ _SLOW_PACKAGES = {
 """Their tests start processes. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()
+
+# The same examples in each run, and none fails because the machine stood still for a moment;
+# `--hypothesis-profile=drawn` draws others.
+_FAILS_BY_TIME = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("drawn", deadline=None, suppress_health_check=_FAILS_BY_TIME)
+settings.register_profile("same", settings.get_profile("drawn"), derandomize=True, database=None)
+settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -247,7 +247,7 @@ def replayed(
     segments: Any = getattr(store, "_segments", None) or getattr(buffer, "_segments", None)
     if segments is not None:
         segments.keep_from(MAX_TIME)  # The segment more that a restore keeps does not count.
-    oldest_live = None if segments is None else segments.oldest_live()
+    oldest_live = None if segments is None else segments.oldest_live
     entries = {
         key: value
         for key, value in buffer.engine_range(None, None)

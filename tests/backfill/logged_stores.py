@@ -114,7 +114,7 @@ def content(store: str, messages: Iterable[Message], directory: Path) -> dict[by
         found = dict(opened._buffer.engine_range(ROW, ROWS_END))
     else:
         buffer, segments = opened._buffer, getattr(opened, "_segments", None)
-        first = None if segments is None else segments.oldest_live().to_bytes(8, "big")
+        first = None if segments is None else segments.oldest_live.to_bytes(8, "big")
         found = dict(buffer.engine_range(first, None))
     opened.close()
     return found

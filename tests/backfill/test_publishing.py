@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystreams import (
@@ -206,9 +206,7 @@ def test_everything_is_published_once_and_the_group_handed_over(
 
 
 @pytest.mark.property
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(
     crashes=st.lists(st.integers(0, 90), max_size=6),
     transaction_records=st.integers(1, 12),
@@ -232,9 +230,7 @@ def test_killed_at_any_call_it_goes_on_without_repeat_or_gap(
 
 
 @pytest.mark.property
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_trouble_on_the_way_is_mended_from_the_mark(backfilled: list[Result], seed: int) -> None:
     arena = arena_of(backfilled, seed)

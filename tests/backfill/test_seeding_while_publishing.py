@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystreams import TaskId, TopicPartition
@@ -105,9 +105,7 @@ def test_published_before_seeds_nothing(arena: Arena, state: StateDirectory) -> 
 
 
 @pytest.mark.property
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=8)
 @given(crashes=st.lists(st.integers(0, 130), max_size=4), seed=st.integers(0, 1000))
 def test_killed_at_any_call_it_goes_on_and_seeds_the_same(
     results: list[Result],

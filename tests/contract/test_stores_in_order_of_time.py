@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pystreams import IsolationLevel, StateStoreError, StoreEngine, Window, Windowed
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.rocksdb import RocksDBSegmentEngine
 from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.time_segments.time_order import TimeOrder
-from tests.contract.test_window_store import TIME_ORDERED, Shop, names, restored
+from tests.contract.test_window_store import RETENTION, TIME_ORDERED, Shop, names, restored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.contract
 
@@ -137,3 +140,66 @@ def test_writing_through_keeps_index_and_windows_together(tmp_path: Path) -> Non
         (Windowed("a", Window(149, 159)), shop.value(1149))
     ]
     shop.store.close()
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["fold", "fold", "fold", "delete"]), st.sampled_from("ab"))
+    | st.tuples(st.sampled_from(["commit", "rollback", "reopen"]), st.just("")),
+    max_size=40,
+)
+
+
+def play(shop: Shop, steps: Sequence[tuple[str, str]]) -> list[str]:
+    """Take steps as an aggregation takes them; return what the store shows after each."""
+    shown = []
+    for number, (step, key) in enumerate(steps):
+        start = number % 4 * 10
+        if step == "fold":
+            row_key = shop.store.row_key(key)
+            held, _ = shop.store.fetch_row(row_key, start)
+            shop.store.put_row(row_key, number, number, start, replaces=held is not None)
+        elif step == "delete":
+            shop.put(key, None, start)
+        elif step == "commit":
+            shop.commit(number)
+        elif step == "rollback":
+            shop.store.rollback()
+        else:
+            shop.reopen()
+        by_key = [list(shop.store.fetch(key, 0, 40)) for key in "ab"]
+        by_key += [list(shop.store.rows_latest_first(key.encode(), 0, 40)) for key in "ab"]
+        shown.append(f"{step} {by_key} {sorted(shop.store.all())}")
+    shop.store.close()
+    return shown
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+@settings(max_examples=40)
+@given(steps=STEPS)
+def test_values_that_are_replaced_are_found_as_in_a_store_in_order_of_keys(
+    transactional: bool, steps: list[tuple[str, str]]
+) -> None:
+    with TemporaryDirectory() as directory:
+        by_key, by_time = (
+            Shop(
+                Path(directory) / str(retention.time_ordered),
+                StoreEngine.ROCKSDB,
+                timestamped=True,
+                retention=retention,
+                transactional=transactional,
+            )
+            for retention in (RETENTION, TIME_ORDERED)
+        )
+        assert play(by_time, steps) == play(by_key, steps)
+
+
+def test_a_value_that_is_replaced_costs_no_entry_of_the_index(shop: Shop) -> None:
+    shop.put_all("a1")
+    shop.commit()
+
+    row_key = shop.store.row_key("a")
+    shop.store.put_row(row_key, 7, 5, 1, replaces=True)
+
+    assert shop.store._buffer.approximate_num_entries() == 3, "two of the engine, and the value"
+    shop.commit()
+    assert [start for start, _ in shop.store.fetch("a", 0, 9)] == [1]

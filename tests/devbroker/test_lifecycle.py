@@ -16,6 +16,7 @@ from pystreams.broker import (
     BrokerStartError,
     DevelopmentBroker,
     PortTakenError,
+    network,
     process,
 )
 from tests.broker.reading import create_topics
@@ -66,6 +67,7 @@ def test_data_and_port_survive_a_stop_and_a_kill(tmp_path: Path) -> None:
         assert read_first(broker, "kept") == b"value"
 
         broker.kill()
+        assert network.is_port_free(port), "a killed process loses its command line before its port"
         assert not broker.is_running()
         assert not broker.is_ready()
 

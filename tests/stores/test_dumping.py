@@ -75,7 +75,7 @@ def live_entries(store: Any) -> dict[bytes, bytes]:
     entries = dict(store._buffer.engine_range(None, None))
     if segments is None:
         return entries
-    oldest = segments.oldest_live()
+    oldest = segments.oldest_live
     return {key: value for key, value in entries.items() if not 0 <= segment_id_of(key) < oldest}
 
 

@@ -180,8 +180,25 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
     def fetch_row(self, row_key: bytes, window_start: int) -> tuple[V | None, int]:
         """Do as `fetch_with_timestamp`, given the key's bytes."""
 
-    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
-        """Do as `put_with_timestamp`, given the key's bytes."""
+    def put_row(
+        self,
+        row_key: bytes,
+        value: V | None,
+        timestamp: int,
+        window_start: int,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes.
+
+        Args:
+            row_key: What `row_key` returned.
+            value: None deletes it.
+            timestamp: Its timestamp (ms).
+            window_start: When the window starts (ms).
+            replaces: Whether the window is known to have a value, as `fetch_row` has just given it:
+                that saves the store to note that there is one.
+        """
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""

@@ -84,7 +84,7 @@ class SegmentedChanges:
             for key, value in self._changes(messages).items()
         ]
         segments.advance(max((time for time, _, _ in timed), default=segments.stream_time))
-        oldest_live, order = segments.oldest_live(), self._order
+        oldest_live, order = segments.oldest_live, self._order
         if order is not None:
             ordered: Changes = {}
             for time, key, value in timed:
@@ -98,8 +98,8 @@ class SegmentedChanges:
         }
 
 
-def segments_of(retention: Retention) -> Segments:
-    """Return the segments of a window or session store.
+def segments_of(retention: Retention, order: TimeOrder | None) -> Segments:
+    """Return the segments of a window or session store, laid out in an order.
 
     One in order of time keeps a segment more while it is restored: what an aggregation has still
     to send on may be older than the retention, but not by more (`window_emission`).
@@ -111,6 +111,7 @@ def segments_of(retention: Retention) -> Segments:
         interval_ms,
         spare_ms,
         reads_while_live=retention.reads_while_live,
+        too_old_by=0 if order is not None and order.reads_retention else 1,
     )
 
 
@@ -204,17 +205,17 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         """
         segments = self._segments
         if segments.keep_from(time):
-            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
+            self._buffer.delete_below(segment_prefix(segments.oldest_live))
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
         segments = self._segments
-        oldest_live = segments.oldest_live()
+        oldest_live = segments.oldest_live
         self._buffer.restore(messages)
         segments.commit()
-        if segments.oldest_live() != oldest_live:
+        if segments.oldest_live != oldest_live:
             # For the next batch, or the first commit.
-            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
+            self._buffer.delete_below(segment_prefix(segments.oldest_live))
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable; expired segments are dropped.
@@ -248,19 +249,29 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         return dumped(
             self._buffer,
             time_of,
-            start=segment_prefix(segments.oldest_live()),
+            start=segment_prefix(segments.oldest_live),
             leave_out=None if self._order is None else is_entry,
         )
 
     def _write_in_segment(
-        self, segment: bytes, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        segment: bytes,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        *,
+        replaces: bool = False,
     ) -> None:
-        """Write and log a key in the segment of these eight bytes."""
+        """Write and log a key in the segment of these eight bytes.
+
+        One that replaces a value is in the index already: an entry is there as long as its key.
+        """
         order = self._order
         if order is None:
             self._write(segment + key, stored, plain, timestamp, self._record)
             return
-        if self._buffer.is_open:  # Else the write refuses.
+        if (stored is None or not replaces) and self._buffer.is_open:  # Else the write refuses.
             write_entry(self._buffer, order.entry(segment, key), present=stored is not None)
         self._write(order.stored(segment, key), stored, plain, timestamp, self._record)
 
@@ -281,10 +292,10 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         segments = self._segments
         segment = time // segments.interval_ms
         if time < segments.stream_time or segment < 0:
-            if segment < segments.oldest_live():
+            if segment < segments.oldest_live:
                 return None
         elif segments.advance(time):
-            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
+            self._buffer.delete_below(segment_prefix(segments.oldest_live))
         return _PREFIX_OF(segment)
 
     def _drop_expired(self, time: int) -> None:

@@ -53,12 +53,9 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
-    def oldest_readable(self, too_old_by: int) -> int:
-        """Return the oldest time (ms) that is read; never below 0.
-
-        Args:
-            too_old_by: By how much (ms) what is not read any more is older than the retention.
-        """
+    @property
+    def oldest_readable(self) -> int:
+        """The oldest time (ms) that is read; never below 0."""
 
 
 class CommittedTime:
@@ -75,9 +72,11 @@ class CommittedTime:
         """The highest timestamp (ms) of what is committed."""
         return self._segments.committed_stream_time
 
-    def oldest_readable(self, too_old_by: int) -> int:
-        """Return the oldest time (ms) that is not older than the retention; never below 0."""
-        return max(0, self.stream_time - self._segments.retention_ms + too_old_by)
+    @property
+    def oldest_readable(self) -> int:
+        """The oldest time (ms) that is not older than the retention; never below 0."""
+        segments = self._segments
+        return max(0, self.stream_time - segments.retention_ms + segments.too_old_by)
 
 
 class SegmentedReader:
@@ -89,7 +88,7 @@ class SegmentedReader:
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_interval_ms", "_order", "_reader", "_time", "_too_old_by")
+    __slots__ = ("_interval_ms", "_order", "_reader", "_time")
 
     def __init__(
         self, reader: BytesReader, time: StreamTime, order: TimeOrder | None = None
@@ -97,12 +96,11 @@ class SegmentedReader:
         self._reader = reader
         self._time = time
         self._order = order
-        self._too_old_by = 0 if order is not None and order.reads_retention else 1
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
         """Return the oldest time (ms) that is read; never below 0."""
-        return self._time.oldest_readable(self._too_old_by)
+        return self._time.oldest_readable
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.
@@ -114,12 +112,10 @@ class SegmentedReader:
 
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""
-        if time < self._time.oldest_readable(self._too_old_by):
+        if time < self._time.oldest_readable:
             return None
-        segment = segment_prefix(time // self._interval_ms)
-        if self._order is not None:
-            return self._reader.get(self._order.stored(segment, key))
-        return self._reader.get(segment + key)
+        segment, order = segment_prefix(time // self._interval_ms), self._order
+        return self._reader.get(segment + key if order is None else order.stored(segment, key))
 
     def range(
         self,

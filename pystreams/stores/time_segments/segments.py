@@ -38,6 +38,7 @@ class Segments:
         retention_ms: How long records are kept, in stream time.
         interval_ms: What one segment covers.
         reads_while_live: Whether the owner reads all that is live, however old.
+        too_old_by: By how much (ms) what is not read any more is older than the retention.
         spare_ms: How much longer they are kept as long as nobody has said what is still to be sent
             on: while the store is restored, and in a standby.
 
@@ -47,6 +48,8 @@ class Segments:
         engine_time: The engine of a transactional store holds nothing of a later time (ms).
         kept_from: What is of this time (ms) or later is kept beyond the retention, because it is
             still to be sent on; `MAX_TIME` where nothing is.
+        oldest_live: The id of the oldest segment that is live; never below 0.
+        oldest_readable: The oldest time (ms) that the owner reads; never below 0.
     """
 
     __slots__ = (
@@ -56,9 +59,12 @@ class Segments:
         "engine_time",
         "interval_ms",
         "kept_from",
+        "oldest_live",
+        "oldest_readable",
         "reads_while_live",
         "retention_ms",
         "stream_time",
+        "too_old_by",
     )
 
     def __init__(
@@ -68,48 +74,35 @@ class Segments:
         spare_ms: int = 0,
         *,
         reads_while_live: bool = False,
+        too_old_by: int = 1,
     ) -> None:
         self._kept_ms = retention_ms + spare_ms
         self._spare_ms = spare_ms
         self.retention_ms = retention_ms
         self.interval_ms = interval_ms
         self.reads_while_live = reads_while_live
+        self.too_old_by = too_old_by
         self.stream_time = NO_TIME
         self.committed_stream_time = NO_TIME
         self.engine_time = NO_TIME
         self.kept_from = MAX_TIME
+        self.oldest_live = self.oldest_readable = 0
 
     def id_of(self, timestamp: int) -> int:
         """Return the id of the segment a timestamp (ms) falls into."""
         return timestamp // self.interval_ms
 
-    def oldest_live(self) -> int:
-        """Return the id of the oldest segment that is live; never below 0."""
-        return max(0, min(self.stream_time - self._kept_ms, self.kept_from)) // self.interval_ms
-
-    def oldest_readable(self, too_old_by: int) -> int:
-        """Return the oldest time (ms) that the owner reads; never below 0.
-
-        Args:
-            too_old_by: By how much (ms) what is not read any more is older than the retention.
-        """
-        if self.reads_while_live:
-            return self.oldest_live() * self.interval_ms
-        return max(0, self.stream_time - self.retention_ms + too_old_by)
-
     def keep_from(self, time: int) -> bool:
         """Say what is to be kept however old; return whether that moves the oldest live segment."""
-        before = self.oldest_live()
         self._kept_ms, self.kept_from = self.retention_ms, time
-        return self.oldest_live() != before
+        return self._moved()
 
     def advance(self, timestamp: int) -> bool:
         """Take note of a timestamp (ms); return whether a segment may have expired by it."""
         if timestamp <= self.stream_time:
             return False
-        before = self.oldest_live()
         self.stream_time = timestamp
-        return self.oldest_live() != before
+        return self._moved()
 
     def reopen(self, committed_stream_time: int, newest_segment: int | None) -> None:
         """Go on from where the store was at its last commit.
@@ -129,6 +122,7 @@ class Segments:
         self.engine_time = stream_time
         if newest_segment is not None:  # Of which the time that is committed may know a part only.
             self.engine_time = max(stream_time, (newest_segment + 1) * self.interval_ms - 1)
+        self._moved()
 
     def commit(self) -> None:
         """Keep the stream time as it is: what was written is in the engine."""
@@ -147,14 +141,25 @@ class Segments:
         if self.stream_time != self.committed_stream_time:
             written = self._begin_of(newest_segment())
             self.stream_time = max(self.committed_stream_time, written)
+            self._moved()
+
+    def _moved(self) -> bool:
+        """See what is live and read now, once for all reads; return whether what is live moved."""
+        before, stream_time = self.oldest_live, self.stream_time
+        kept_from = min(stream_time - self._kept_ms, self.kept_from)
+        self.oldest_live = oldest_live = max(0, kept_from) // self.interval_ms
+        if self.reads_while_live:
+            self.oldest_readable = oldest_live * self.interval_ms
+        else:
+            self.oldest_readable = max(0, stream_time - self.retention_ms + self.too_old_by)
+        return oldest_live != before
 
     def _begin_of(self, segment: int | None) -> int:
         return NO_TIME if segment is None else segment * self.interval_ms
 
 
-def segment_prefix(segment_id: int) -> bytes:
-    """Return the eight bytes that stand for a segment in front of a stored key."""
-    return _ID.pack(segment_id)
+segment_prefix = _ID.pack
+"""Returns the eight bytes that stand for a segment's id in front of a stored key."""
 
 
 def segment_id_of(stored_key: bytes) -> int:

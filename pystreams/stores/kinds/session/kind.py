@@ -55,8 +55,8 @@ class SessionKind(SegmentedKind):
         """Return a new store."""
         retention = spec.retention
         assert retention is not None, f"store {spec.name}: a session store has a retention"
-        segments = segments_of(retention)
         order = _END_ORDER if retention.time_ordered else None
+        segments = segments_of(retention, order)
         buffer = dirty_map(
             spec,
             engine,

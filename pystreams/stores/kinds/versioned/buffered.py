@@ -186,7 +186,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
-        live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live())
+        live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live)
         return dumped_versions(self, live, self._reader.history_begins())
 
     # Inside
@@ -197,7 +197,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     def _advance(self, timestamp: int) -> None:
         segments = self._segments
         if segments.advance(timestamp):
-            self.delete_below(segment_prefix(segments.oldest_live()))
+            self.delete_below(segment_prefix(segments.oldest_live))
 
     def _negative(self, timestamp: int) -> StateStoreError:
         return StateStoreError(
@@ -248,7 +248,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def _keep_stream_time(self) -> None:
         self._segments.commit()
-        self._index.drop_below(self._segments.oldest_live())
+        self._index.drop_below(self._segments.oldest_live)
 
     def _replayed(self, messages: Sequence[ConsumedMessage]) -> Changes:
         """Return the rows that a batch of changelog records changes, as they are at its end."""

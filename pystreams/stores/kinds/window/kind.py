@@ -65,8 +65,8 @@ class WindowKind(SegmentedKind):
         """
         retention = spec.retention
         assert retention is not None, f"store {spec.name}: a window store has a retention"
-        segments = segments_of(retention)
         order = _START_ORDER if retention.time_ordered else None
+        segments = segments_of(retention, order)
         changes = timestamped_changes if spec.engine_timestamped else plain_changes
         buffer = dirty_map(
             spec,

@@ -177,7 +177,14 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         return self._typed(entries, times)
 
     def _write_window(
-        self, raw_key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int, start: int
+        self,
+        raw_key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        start: int,
+        *,
+        replaces: bool = False,
     ) -> None:
         """Write and log a window's value, unless its segment has expired."""
         sequence = 0
@@ -190,7 +197,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
             self._drop_expired(start)
         else:
             window_key = raw_key + _PACK_SUFFIX(start, sequence)
-            self._write_in_segment(prefix, window_key, stored, plain, timestamp)
+            self._write_in_segment(prefix, window_key, stored, plain, timestamp, replaces=replaces)
 
     def _value_bytes(self, value: Any) -> bytes:
         try:
@@ -315,14 +322,22 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         """
         self.put_row(self._key_bytes(key), value, timestamp, window_start)
 
-    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
-        """Do as `put_with_timestamp`, given the key's bytes."""
+    def put_row(
+        self,
+        row_key: bytes,
+        value: V | None,
+        timestamp: int,
+        window_start: int,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes; see the contract."""
         if value is None:
             self._write_window(row_key, None, None, self._record.timestamp, window_start)
             return
         plain = self._value_bytes(value)
         stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
-        self._write_window(row_key, stored, plain, timestamp, window_start)
+        self._write_window(row_key, stored, plain, timestamp, window_start, replaces=replaces)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""

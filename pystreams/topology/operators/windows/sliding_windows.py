@@ -242,7 +242,7 @@ class _SlidingAggregation:
             # The aggregator may have changed what it was given.
             old, _ = self._fetch_row(self._present_key, start)
         time = max(time, timestamp)
-        self._put_row(self._present_key, new, time, start)
+        self._put_row(self._present_key, new, time, start, replaces=True)
         if self._forwards:
             self._changes.append((start, new, old, time))
 

@@ -135,7 +135,7 @@ class _TimeWindows:
         start = window.start
         try:
             old, old_timestamp = self._fetch_row(row_key, start)
-            if old is None:
+            if is_new := old is None:
                 old = fold.initializer()
             elif old_timestamp > timestamp:
                 timestamp = old_timestamp
@@ -143,7 +143,7 @@ class _TimeWindows:
             if self._reads_old and (old := self._fetch_row(row_key, start)[0]) is None:
                 # The aggregator may have changed what it was given.
                 old = fold.initializer()
-            self._put_row(row_key, new, timestamp, start)
+            self._put_row(row_key, new, timestamp, start, replaces=not is_new)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
