@@ -121,13 +121,20 @@ def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
         (tmp_path / name).mkdir()
         applications.append(Application(unique_name, tmp_path / name, program, settings))
     records = [(f"key-{number}".encode(), bytes(8)) for number in range(KEYS)]
+
+    def counted() -> Counter[bytes]:
+        found = read_all(broker.bootstrap_servers, output)
+        return Counter({message.key() or b"": long(message.value()) for message in found})
+
     try:
         with applications[0], applications[1]:
-            first, second = (application.start() for application in applications)
-            first.wait_for("task running")
-            second.wait_for("task running")
+            first = applications[0].start()
             for _ in range(2):
                 produce(broker.bootstrap_servers, source, records)
+            first.wait_until(lambda: sorted(counted().values()) == [2] * KEYS, "two of each")
+            # Who is warm has read all that, and not an empty changelog.
+            second = applications[1].start()
+            second.wait_for("task running")
             second.wait_until(lambda: len(warm_standbys(second)) >= 2, "two warm standbys")
             words = [unique_name, "--topology", str(program), "-c", "num.standby.replicas=1"]
             words += ["-c", f"bootstrap.servers={broker.bootstrap_servers}"]
@@ -137,17 +144,16 @@ def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
             taken = second.wait_for("standby takes over", count=2)
             second.wait_for("task running", count=PARTITIONS)
             produce(broker.bootstrap_servers, source, records)
-
-            def counted() -> Counter[bytes]:
-                found = read_all(broker.bootstrap_servers, output)
-                return Counter({message.key() or b"": long(message.value()) for message in found})
-
             wait_until(
                 lambda: min(counted().values(), default=0) >= 3, "all counts", told=second.tail
             )
             second.stop()
             counts = counted()
-            restored = sum(line["records"] for line in second.lines("restored"))
+            restored = sum(
+                line["records"]
+                for line in second.lines("restored")
+                if line["task"] in {taken_over["task"] for taken_over in taken}
+            )
     finally:
         delete_topics(admin, f"{unique_name}-")
 
@@ -159,4 +165,4 @@ def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
     assert len(counts) == KEYS
     if guarantee != "at_least_once":
         assert set(counts.values()) == {3}
-    assert restored < KEYS
+    assert restored < KEYS // 4

@@ -85,6 +85,7 @@ def test_a_setter_changes_every_kind_of_store_but_not_its_safety_after_a_crash(
     assert "cache_index_and_filter_blocks=false" not in written
 
 
+@pytest.mark.usefixtures("_memory_as_before")
 def test_a_table_format_of_the_users_own_is_taken_over_the_shared_cache(tmp_path: Path) -> None:
     own = Cache(8 * MEBIBYTE)
 
@@ -100,6 +101,9 @@ def test_a_table_format_of_the_users_own_is_taken_over_the_shared_cache(tmp_path
     engine.write({b"%08d" % number: b"v" * 100 for number in range(10_000)}, {})
     engine.close()
     engine.open(tmp_path, setter)
+    # There is room, whatever stores of others have left in the cache.
+    for cache_bytes in (0, 64 * MEBIBYTE):
+        MEMORY.configure(cache_bytes, MEMORY.write_buffer_bytes)
     before = MEMORY.cache.get_usage()
     assert len(list(engine.range(None, None))) == 10_000
     read = MEMORY.cache.get_usage() - before

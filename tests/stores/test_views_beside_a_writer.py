@@ -97,13 +97,13 @@ def test_a_range_misses_nothing_when_a_commit_comes_between_its_looks(
     class Keys:
         def between(self, *arguments: Any, **keywords: Any) -> list[bytes]:
             looks.set()
-            assert cleared.wait(10)
+            assert cleared.wait(120)
             keys: list[bytes] = readers_keys.between(*arguments, **keywords)
             return keys
 
         def clear(self) -> None:
             cleared.set()
-            assert read.wait(10), "the reader waits for the end of the commit"
+            assert read.wait(120), "the reader waits for the end of the commit"
             readers_keys.clear()
 
     def look() -> None:
@@ -114,7 +114,7 @@ def test_a_range_misses_nothing_when_a_commit_comes_between_its_looks(
     monkeypatch.setattr(buffer, "readers_keys", Keys())
     thread = threading.Thread(target=look)
     thread.start()
-    assert looks.wait(10)
+    assert looks.wait(120)
     store.commit({CHANGELOG: 0})
     thread.join()
     store.close()

@@ -17,19 +17,13 @@ from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS, content
 from tests.broker.application import Application, Running
 from tests.broker.backfill import every_store_app
+from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.reading import create_topics, group_members, produce, read_all, values_by_key
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.stores.support import Message
 
 SPARK_DEADLINE_S = 300.0
 _ROUND_MS = 3000
-_FOR_FEW_ROWS = (
-    "spark.sql.shuffle.partitions=2",
-    "spark.sql.adaptive.enabled=false",
-    "spark.sql.codegen.wholeStage=false",
-    "spark.sql.codegen.factoryMode=NO_CODEGEN",
-)
-"""Compiling code for few rows would take longer than running without."""
 
 
 @dataclass
@@ -126,9 +120,7 @@ class EveryStoreArena:
             "processing.guarantee=exactly_once_v2",
         ):
             words += ["-c", setting]
-        words += ["--master", "local[2]"]
-        for setting in _FOR_FEW_ROWS:
-            words += ["--spark-conf", setting]
+        words += ["--master", "local[2]", *OPTIONS_FOR_FEW_ROWS]
         environment = os.environ | {"EVERY_NAME": self.name}
         log = self.directory / f"{name}-{len(self._commands)}.log"
         self._commands.append(Running([*words, *options], environment, log))

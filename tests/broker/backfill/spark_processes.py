@@ -10,6 +10,17 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+_FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+OPTIONS_FOR_FEW_ROWS = tuple(f"--spark-conf={key}={value}" for key, value in _FOR_FEW_ROWS.items())
+"""For a command that starts Spark: compiling code would take longer than running without."""
+
 
 def kill(pid: int) -> bool:
     """SIGKILL, to a process that may have ended; return whether it was there."""

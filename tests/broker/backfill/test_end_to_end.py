@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Running
+from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import GROUPS, SUBTOPOLOGY_OF_STORE, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
@@ -51,7 +52,7 @@ class Backfills:
             "statestore.cache.max.bytes=0",
         ):
             command += ["-c", setting]
-        command += ["--master", "local[2]", *options]
+        command += ["--master", "local[2]", *OPTIONS_FOR_FEW_ROWS, *options]
         environment = os.environ | {"COUNTING_NAME": self.arena.name}
         log = self.arena.directory / f"backfill-{len(self.started)}.log"
         self.started.append(Running(command, environment, log))

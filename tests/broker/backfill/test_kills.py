@@ -37,13 +37,8 @@ BACKFILLS_MAX = 5
 
 pytestmark = pytest.mark.spark
 
-# Spark starts and runs faster so; and a task whose worker was killed is tried again.
-SPARK_OPTIONS = (
-    "--master=local[2,3]",
-    "--spark-conf=spark.driver.memory=1g",
-    "--spark-conf=spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "--spark-conf=spark.sql.shuffle.partitions=2",
-)
+# A task whose worker was killed is tried again.
+SPARK_OPTIONS = ("--master=local[2,3]",)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.application import Application, Running
 from tests.broker.backfill import merging_app
+from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import entries
 from tests.broker.reading import create_topics, delete_topics, read_all
 from tests.broker.waiting import DEADLINE_S
@@ -40,13 +41,6 @@ SETTINGS = {
     "commit.interval.ms": 100,
     "statestore.cache.max.bytes": 0,
 }
-FOR_FEW_ROWS = (
-    "spark.sql.shuffle.partitions=2",
-    "spark.sql.adaptive.enabled=false",
-    "spark.sql.codegen.wholeStage=false",
-    "spark.sql.codegen.factoryMode=NO_CODEGEN",
-)
-"""Compiling code for few rows would take longer than running without."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -122,8 +116,7 @@ class Shop:
         }
         for key, value in own.items():
             command += ["-c", f"{key}={value}"]
-        for setting in FOR_FEW_ROWS:
-            command += ["--spark-conf", setting]
+        command += OPTIONS_FOR_FEW_ROWS
         command += ["--master", "local[2]", "--publish-outputs", "--seed-state"]
         command += ["--output", str(self.directory / "staged")]
         environment = os.environ | self.environment("filled")

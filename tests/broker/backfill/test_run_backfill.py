@@ -15,20 +15,13 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
+from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import GROUPS, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import delete_topics, produce
 
 ROUNDS = 20
 SPARK_DEADLINE_S = 300.0
-SMALL = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
-"""There are few rows: compiling code for them would take longer than running without."""
 ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 STREAMS_NOW = "the backfill is done, and the application goes on behind it"
@@ -56,9 +49,7 @@ def start(
     output = arena.directory / "staged"
     options = ["--backfill-above", str(above), "--backfill-output", str(output)]
     options += ["--master", "local[2]", "--processes", str(processes)]
-    for name, value in SMALL.items():
-        options += ["--spark-conf", f"{name}={value}"]
-    return application.start("--backfill", *options)
+    return application.start("--backfill", *options, *OPTIONS_FOR_FEW_ROWS)
 
 
 def check_outputs(arena: Arena, rounds: int) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from tests.broker.application import Application, Running
+from tests.broker.application import Application
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.feed import KEYS, Feed
 from tests.broker.reading import (
@@ -28,6 +29,13 @@ OUTPUTS = ("echo", "by-key", "by-group")
 SUBTOPOLOGY_OF_STORE = {"by-key": 0, "by-group": 1}
 
 Numbers = dict[bytes, list[int]]
+
+
+class Waiting(Protocol):
+    """A process that brings something about."""
+
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for that; fails when it can come no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,7 @@ class Arena:
         with reader_of(self.servers) as consumer:
             return sum(high_watermarks(consumer, f"{self.name}-echo").values())
 
-    def wait_for_outputs(self, rounds: int, running: Running) -> None:
+    def wait_for_outputs(self, rounds: int, running: Waiting) -> None:
         """Wait until each key's number, and each group's, is the last one or beyond."""
         topics = {output: f"{self.name}-{output}" for output in OUTPUTS}
         per_group = rounds * KEYS // GROUPS

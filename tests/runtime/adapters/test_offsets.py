@@ -50,7 +50,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application
     reading.join(0.5)
     assert not found, "the answer must wait for the transaction"
     producer.commit_transaction({}, None)
-    reading.join(20)
+    reading.join(120)
     assert found == [{partition: CommittedOffset(5, "")}]
 
 
