@@ -33,6 +33,7 @@ _SLOW_PACKAGES = {
     "backfill",
     "benchmarks",
     "broker",
+    "chaos",
     "cli",
     "devbroker",
     "distribution",

@@ -107,7 +107,23 @@ def _signal_and_wait(pid: int, marker: str, number: signal.Signals, timeout_s: f
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
     while time.monotonic() < deadline_s:
-        if not is_running(pid, marker):
+        if not is_running(pid, marker) and not _is_ending(pid):
             return True
         time.sleep(_POLL_S)
     return False
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process that is killed still has its files open, and its ports with them.
+
+    It loses its command line first. Its first thread may be a zombie while others still end.
+    """
+    process = Path(f"/proc/{pid}")
+    try:
+        state = (
+            (process / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[0]
+        )
+        threads = len(list((process / "task").iterdir()))
+    except OSError:
+        return False
+    return not _command_line(pid) and (state not in "ZX" or threads > 1)

@@ -149,7 +149,7 @@ def test_an_offset_that_is_the_same_in_another_changelog_is_noted_as_of_that_one
 ) -> None:
     """As when a store that was kept is logged anew: the last offset may be that of before."""
     task, identity = Task(tmp_path), ChangelogIdentity()
-    store = build_store(task.spec)
+    store: Any = build_store(task.spec)
     identity.is_now("the former topic")
     store.init(task.home.context(changelog_identity=identity))
     store.put("a", 1)
@@ -160,6 +160,7 @@ def test_an_offset_that_is_the_same_in_another_changelog_is_noted_as_of_that_one
     store.commit({CHANGELOG: 0})
     store.close()
 
-    store.init(task.home.context(changelog_identity=identity))
-    assert not identity.is_another
+    again = ChangelogIdentity(current=identity.current)
+    store.init(task.home.context(changelog_identity=again))
+    assert not again.is_another
     store.close()

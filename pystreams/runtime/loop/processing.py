@@ -69,6 +69,8 @@ class Processing:
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
+        # Tasks of whose outputs some may not be sent: their producer had no room. In order.
+        self._unsent: dict[StreamTask, None] = {}
         self._now_ms = 0
         self._refused = False
         self.ledger = manager.ledger
@@ -101,6 +103,7 @@ class Processing:
         refused = False
         self._now_ms = now_ms
         self._producers.membership.is_doubtful()  # It may have stood still while it polled.
+        self._send_the_rest()
         for task in self._active.in_turn():
             run = self._next_run(task)
             if run is None:
@@ -184,13 +187,20 @@ class Processing:
         is after the thread stood still, when nothing may be sent.
         """
         if self._producers.membership.is_doubtful():
-            self._request_commit(task)
+            self._leave_to_the_commit(task)
             return
         try:
             self._producers.of_task(task.task_id).send(task.outputs())
         except (RetriableClientError, TransactionAbortableError) as error:
             _log.warning("sending failed", task=str(task.task_id), why=str(error))
-            self._request_commit(task)
+            self._leave_to_the_commit(task)
+
+    def _send_the_rest(self) -> None:
+        """Send what could not be sent, before its tasks process more: it is not to pile up."""
+        unsent, self._unsent = self._unsent, {}
+        for task in unsent:
+            if task.state is TaskState.RUNNING:
+                self.send(task)
 
     def flush_caches(self) -> None:
         """Log and forward what record caches hold."""
@@ -213,7 +223,7 @@ class Processing:
 
     def _next_run(self, task: StreamTask) -> Run | None:
         """Return what a task is to process next, None when it is not ready."""
-        if not task.ready(self._now_ms):
+        if task in self._unsent or not task.ready(self._now_ms):
             return None
         task.time.now_ms = self._now_ms
         return task.next_run(max(map(self._pace.run_records, task.partitions)))
@@ -261,7 +271,8 @@ class Processing:
         self.send(task)
         return processed
 
-    def _request_commit(self, task: StreamTask) -> None:
+    def _leave_to_the_commit(self, task: StreamTask) -> None:
+        self._unsent[task] = None
         task.request_commit()
         self._active.note(task)
 

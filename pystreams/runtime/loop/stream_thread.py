@@ -88,10 +88,7 @@ class StreamThread:
         self._leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._producers = TaskProducers(
-            parts.clients,
-            parts.settings.guarantee,
-            plan=parts.plan,
-            process_id=parts.identity.process_id,
+            parts,
             thread_index=index,
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
@@ -233,7 +230,7 @@ class StreamThread:
         if not paused:
             self._processing.punctuate(now_ms)
         self._maybe_commit()
-        self._input.balance()
+        self._input.balance(batches)
         self._report.publish_if_due()
         self._summary.log_if_due(self._report.latest)
         return processed

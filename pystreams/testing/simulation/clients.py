@@ -281,6 +281,7 @@ class SimulatedClients:
         client_id: str,
         transactional_id: str | None,
         topics: Collection[str] = (),
+        sharing: int = 1,
     ) -> SimulatedProducer:
         """Make a producer."""
         return SimulatedProducer(self._broker, self._lifeline, client_id, transactional_id)
