@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from pystreams import Position, StoreEngine, TopicPartition
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.state_store import ChangelogIdentity
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 INPUT = TopicPartition("orders", 0)
@@ -141,3 +142,25 @@ def test_a_position_of_another_version_is_dropped_and_said_so(tmp_path: Path) ->
     assert position == Position()
     assert "version" in logs[0]["why"] or "cut off" in logs[0]["why"]
     again.close()
+
+
+def test_an_offset_that_is_the_same_in_another_changelog_is_noted_as_of_that_one(
+    tmp_path: Path,
+) -> None:
+    """As when a store that was kept is logged anew: the last offset may be that of before."""
+    task, identity = Task(tmp_path), ChangelogIdentity()
+    store: Any = build_store(task.spec)
+    identity.is_now("the former topic")
+    store.init(task.home.context(changelog_identity=identity))
+    store.put("a", 1)
+    store.commit({CHANGELOG: 0})
+    identity.is_now("the present topic")
+    assert identity.is_another
+
+    store.commit({CHANGELOG: 0})
+    store.close()
+
+    again = ChangelogIdentity(current=identity.current)
+    store.init(task.home.context(changelog_identity=again))
+    assert not again.is_another
+    store.close()

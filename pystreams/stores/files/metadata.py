@@ -160,7 +160,8 @@ class StoreMetadata:
             changes = {
                 name: value for name, value in packed.items() if committed.get(name) != value
             }
-            if changes:
+            # A store that is logged anew may end at the offset it had of the former topic.
+            if changes or (self._identity is not None and self._identity.is_another):
                 changes.update(self._new_identity())
         else:
             changes = {name: None for name in committed if name not in RESERVED}
