@@ -18,6 +18,7 @@ import click
 
 from benchmarks.harness import (
     backfill_results,
+    downtime_results,
     join_results,
     query_results,
     results,
@@ -51,6 +52,7 @@ def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
         | join_results.TABLES
         | window_results.TABLES
         | query_results.TABLES
+        | downtime_results.TABLES
     )
     tables_of = all_tables.get(content["benchmark"])
     if tables_of is not None:

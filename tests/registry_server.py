@@ -13,11 +13,11 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from pystreams.broker.network import free_ports
 from pystreams.broker.process import has_exited, is_running, spawn_detached, terminate
 from pystreams.kernel import maven
 from pystreams.kernel.java import Java, find_java
 from tests.broker.waiting import wait_until
+from tests.ports import ports_in_a_row
 
 ARCHIVE = maven.Artifact(
     "io.apicurio",
@@ -93,7 +93,7 @@ def start(directory: Path) -> RegistryServer:
     directory.mkdir(parents=True)
     with tarfile.open(archive) as packed:
         packed.extractall(directory, filter="data")
-    (port, management_port), marker = free_ports(2), str(directory / _PROGRAM)
+    (port, management_port), marker = ports_in_a_row(2), str(directory / _PROGRAM)
     command = [
         str(java.executable),
         "-Xmx400m",

@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,8 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 
 _DIRECTORY = "TEST_RUN_SHARED_DIR"
 """Names the directory that the processes of a run share; they inherit it from the first one."""
+_START_S = 300.0
+"""A limit, no target: a machine that has much else to do takes minutes to start Java."""
 _SECURED = "tests/broker/security"
 _ROOT = Path(__file__).parents[1]
 
@@ -32,6 +35,15 @@ def make_shared_directory() -> None:
     os.environ[_DIRECTORY] = tempfile.mkdtemp(prefix="pystreams-tests-")
 
 
+def start_broker(
+    data_dir: Path, port: int | None = None, settings: Mapping[str, str] | None = None
+) -> DevelopmentBroker:
+    """Start a broker that lives for minutes at most, however long that takes."""
+    return DevelopmentBroker.start(
+        data_dir, port, settings=settings, timeout_s=_START_S, jvm_options=SHORT_LIVED
+    )
+
+
 def shared_broker() -> DevelopmentBroker:
     """Return the broker of the run; who comes first starts it."""
     directory = Path(os.environ[_DIRECTORY])
@@ -39,7 +51,7 @@ def shared_broker() -> DevelopmentBroker:
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         running = DevelopmentBroker.attach(data_dir)
-        return running or DevelopmentBroker.start(data_dir, jvm_options=SHORT_LIVED)
+        return running or start_broker(data_dir)
 
 
 def shared_registry() -> RegistryServer:

@@ -1,4 +1,4 @@
-"""The tables of upstream's cases and of the KIPs name files and tests that exist."""
+"""The tables of upstream's cases, KIPs and peers' bugs name files and tests that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-TABLES = "UPSTREAM.md", "KIPS.md"
+TABLES = "UPSTREAM.md", "KIPS.md", "PEERS.md"
 NAMED = sorted(
     {
         named
@@ -28,6 +28,16 @@ def test_what_the_table_names_exists(file: str, test: str) -> None:
     path = TESTS.parent / file if file.startswith("tests/") else TESTS / file
     assert path.is_file()
     assert not test or re.search(rf"^def {test}\(", path.read_text("utf-8"), re.MULTILINE)
+
+
+def test_every_bug_of_a_peer_names_a_test() -> None:
+    rows = re.findall(
+        r"^\| (?!thread|-)(.+?) \| (.+) \|$", (TESTS / "PEERS.md").read_text(), re.MULTILINE
+    )
+
+    assert len(rows) > 30
+    for thread, row in rows:
+        assert ".py" in row.rsplit(" | ", maxsplit=1)[1], thread
 
 
 def test_every_case_of_the_listed_classes_has_ours_or_a_reason() -> None:

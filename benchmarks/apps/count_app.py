@@ -20,13 +20,16 @@ _CLOSE_TIMEOUT_S = 30.0
 _WATCH_S = 0.2
 
 
-def count_topology(source: str, target: str, *, operators: int) -> Topology:
+def count_topology(
+    source: str, target: str, *, operators: int, repartitioned: bool = False
+) -> Topology:
     """Return the topology.
 
     Args:
         source: The input topic.
         target: The output topic.
         operators: 0, or 3 for a filter and two maps before the count.
+        repartitioned: Whether the records take a way through a repartition topic.
     """
     builder = StreamsBuilder()
     records = builder.stream(source, key_serde=serdes.STRING, value_serde=serdes.STRING)
@@ -36,6 +39,8 @@ def count_topology(source: str, target: str, *, operators: int) -> Topology:
             .map_values(lambda value: f"{value}!")
             .map_values(str.upper)
         )
+    if repartitioned:
+        records = records.select_key(lambda key, _: key)
     counts = records.group_by_key(key_serde=serdes.STRING, value_serde=serdes.STRING).count(
         name="counts", key_serde=serdes.STRING
     )
@@ -48,6 +53,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--input", required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--operators", type=int, default=0)
+    parser.add_argument("--repartitioned", action="store_true")
     parser.add_argument("-c", action="append", default=[], metavar="KEY=VALUE", dest="settings")
     return parser.parse_args()
 
@@ -55,7 +61,12 @@ def arguments() -> argparse.Namespace:
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM; return the exit code."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    topology = count_topology(options.input, options.output, operators=options.operators)
+    topology = count_topology(
+        options.input,
+        options.output,
+        operators=options.operators,
+        repartitioned=options.repartitioned,
+    )
     streams = KafkaStreams(topology, dict(setting.split("=", 1) for setting in options.settings))
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stop.append(number))

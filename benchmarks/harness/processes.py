@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,13 @@ class Program:
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
         user_s, system_s = int(fields[11]) * tick_s, int(fields[12]) * tick_s
         return Cost(user_s, system_s, _peak_bytes(self._child.pid))
+
+    def stand_still(self, seconds: float) -> None:
+        """Begin a pause of so many seconds, in which it gets no processor time; does not wait."""
+        self._child.send_signal(signal.SIGSTOP)
+        timer = threading.Timer(seconds, self._child.send_signal, [signal.SIGCONT])
+        timer.daemon = True
+        timer.start()
 
     def kill(self) -> None:
         """End it as a crash would; does nothing when it has ended."""

@@ -22,8 +22,8 @@ _SESSION_TIMEOUT_MS = 45_000
 _MAX_POLL_INTERVAL_MS = 300_000
 """Default of `consumer.max.poll.interval.ms`, as in Kafka."""
 
-_HEARTBEAT_INTERVAL_MS = 3000
-"""Default of `consumer.heartbeat.interval.ms`, as in Kafka."""
+_HEARTBEAT_INTERVAL_MS = 500
+"""Default of `consumer.heartbeat.interval.ms`; Kafka's is 3000."""
 
 _LIBRDKAFKA_NAMES = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",

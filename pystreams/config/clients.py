@@ -12,14 +12,15 @@ Defaults that differ from Kafka Streams':
   core, so the client's threads must never wait for it, and requests should be few and large. The
   runtime makes batches smaller where topics take less.
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
-- `heartbeat.interval.ms` is a third of a session that was made shorter than 9 s: at 3 s, a session
-  of 3 s ends between two heartbeats, and the members put each other out forever.
+- `heartbeat.interval.ms` 500, not 3000, and at most a third of the session: members learn of a
+  rebalance by their heartbeats, and each has given its partitions up until the last one knows.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pystreams.config.buffer_shares import input_share, output_share
 from pystreams.config.client_overrides import (
     acknowledged_by_all,
     as_int,
@@ -40,6 +41,14 @@ _SOCKET_MARGIN_MS = 100
 
 _RETRY_BACKOFF_MAX_MS = 1000
 """Default of librdkafka and Kafka."""
+
+_FETCH_MAX_BYTES = 52_428_800
+"""Default of librdkafka and Kafka."""
+
+_QUEUED_RECORD_BYTES = 256
+"""What librdkafka has beside the bytes of each record that waits: they are bounded, too."""
+_QUEUED_RECORDS_MIN = 10_000
+_QUEUED_RECORDS_MAX = 1_000_000
 
 
 def consumer_config(
@@ -101,9 +110,20 @@ def history_consumer_config(
 
 
 def producer_config(
-    config: StreamsConfig, transactional_id: str | None = None, *, client_id: str | None = None
+    config: StreamsConfig,
+    transactional_id: str | None = None,
+    *,
+    client_id: str | None = None,
+    sharing: int = 1,
 ) -> dict[str, Any]:
-    """Return librdkafka's configuration of a producer; transactional when given an id."""
+    """Return librdkafka's configuration of a producer; transactional when given an id.
+
+    Args:
+        config: The application's configuration.
+        transactional_id: Makes it transactional.
+        client_id: How the client is called in the brokers' logs and metrics.
+        sharing: How many producers share `output.buffer.max.bytes`.
+    """
     result = _shared(config, client_id) | {
         "acks": "all",
         "batch.size": 1 << 20,
@@ -111,9 +131,10 @@ def producer_config(
         "enable.idempotence": True,
         "linger.ms": 20,
         "message.max.bytes": 1 << 20,
-        "queue.buffering.max.messages": 1_000_000,
     }
     own = translated(config.overrides, "producer.")
+    largest_record_bytes = as_int(own.get("message.max.bytes", result["message.max.bytes"]))
+    result |= _queueing(output_share(config.output_buffer_max_bytes, sharing, largest_record_bytes))
     if not acknowledged_by_all(own.get("acks", "all")):
         # As in Java: who asks for fewer acknowledgements gives idempotence up.
         result["enable.idempotence"] = False
@@ -182,12 +203,26 @@ def _shared(config: StreamsConfig, client_id: str | None) -> dict[str, Any]:
     return result | shared
 
 
+def _queueing(share_bytes: int) -> dict[str, Any]:
+    """Return how much waits in a producer."""
+    return {
+        "queue.buffering.max.kbytes": share_bytes // 1024,
+        "queue.buffering.max.messages": min(
+            max(share_bytes // _QUEUED_RECORD_BYTES, _QUEUED_RECORDS_MIN), _QUEUED_RECORDS_MAX
+        ),
+    }
+
+
 def _fetching(config: StreamsConfig) -> dict[str, Any]:
     """Return how all consumers fetch: far ahead, within a bound of memory."""
+    client_bytes = input_share(
+        config.input_buffer_max_bytes, config.num_stream_threads
+    ).client_bytes
     return {
+        "fetch.max.bytes": min(client_bytes, _FETCH_MAX_BYTES),
         "fetch.queue.backoff.ms": 100,
         "isolation.level": "read_committed" if config.exactly_once else "read_uncommitted",
-        "queued.max.messages.kbytes": 65_536,
+        "queued.max.messages.kbytes": client_bytes // 1024,
         "queued.min.messages": 200_000,
     }
 

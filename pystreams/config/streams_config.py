@@ -273,6 +273,21 @@ class StreamsConfig:
         1000,
         "Records a task buffers of one partition before its fetching is paused.",
     )
+    input_buffer_max_bytes: int = key(
+        whole_number(1),
+        512 * _MEBIBYTE,
+        """What all threads of the process may hold of records that are read and not processed, in
+        the clients' queues and in tasks: beyond it, partitions are paused. Each process of
+        `--processes` has as much. See docs/operations.md. Spec: KIP-770.""",
+        importance=_MEDIUM,
+    )
+    output_buffer_max_bytes: int = key(
+        whole_number(1),
+        128 * _MEBIBYTE,
+        """What all producers of the process may hold of records that no broker has acknowledged:
+        beyond it, the thread waits. Not in Kafka, where each producer has its buffer.memory.""",
+        importance=_MEDIUM,
+    )
     max_poll_records: int = key(
         whole_number(1, 1_000_000),
         1000,

@@ -214,6 +214,12 @@ def _task() -> Iterator[MetricDefinition]:
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(
         TASK_GROUP,
+        "input-buffer-bytes-total",
+        "What the records take that wait in the task; see input.buffer.max.bytes.",
+        Unit.BYTES,
+    )
+    yield MetricDefinition(
+        TASK_GROUP,
         "records-lag",
         "Records known to wait for the task, on the broker or in the task; missing while nothing "
         "is known (Kafka: of the consumer, by partition).",

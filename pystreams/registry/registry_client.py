@@ -6,6 +6,7 @@ it keeps what it has learned, and the serdes keep what they have made of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import ModuleType
@@ -49,7 +50,7 @@ class RegistryClient:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.url = str(config.get("url"))
+        self.url = without_user_info(str(config.get("url")))
         self._config = dict(config)
         self._lock = Lock()
         self._client: Any = None
@@ -72,7 +73,8 @@ class RegistryClient:
             new_client = self._module.SchemaRegistryClient.new_client
             return new_client({"timeout": _TIMEOUT_S, **self._config})
         except (TypeError, ValueError, OSError) as error:
-            raise ConfigError(f"the schema registry's configuration is wrong: {error}") from error
+            told = without_user_info(str(error))
+            raise ConfigError(f"the schema registry's configuration is wrong: {told}") from error
 
     def __reduce__(self) -> tuple[type[RegistryClient], tuple[dict[str, Any]]]:
         """Let a backfill's workers make clients of their own."""
@@ -147,13 +149,15 @@ class RegistryClient:
     def _told(self, error: Exception) -> str:
         if not isinstance(error, self._module.SchemaRegistryError):
             return (
-                f"it does not answer ({type(error).__name__}: {error}); check its url, the network "
-                "and `ssl.ca.location`, and start again: no record was skipped"
+                f"it does not answer ({type(error).__name__}: {without_user_info(str(error))}); "
+                "check its url, the network and `ssl.ca.location`, and start again: no record was "
+                "skipped"
             )
         status = error.http_status_code
         return f"it refused ({error}); {_CURES.get(status) or _CURE}"
 
 
+_USER_INFO = re.compile(r"//[^/?#\s,]*@")
 _CURE = "look at the registry's log, and start again: no record was skipped"
 _CURES: dict[int, str] = {
     401: "set basic.auth.user.info or bearer.auth... in its configuration",
@@ -162,6 +166,11 @@ _CURES: dict[int, str] = {
     409: "it is incompatible with the versions before: change the schema, or the subject's level",
     422: "it is not valid there: correct the schema",
 }
+
+
+def without_user_info(text: str) -> str:
+    """Return a text whose URLs name no user and no password."""
+    return _USER_INFO.sub("//", text)
 
 
 def _confluent() -> ModuleType:

@@ -364,7 +364,11 @@ class ClientFactory(Protocol):
         """Make the consumer of global topics of a process."""
 
     def producer(
-        self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
+        self,
+        client_id: str,
+        transactional_id: str | None,
+        topics: Collection[str] = (),
+        sharing: int = 1,
     ) -> ProducerPort:
         """Make a producer.
 
@@ -373,6 +377,7 @@ class ClientFactory(Protocol):
             transactional_id: Makes it transactional.
             topics: Those it will write to, as far as they are known: the size of its batches
                 goes by what they take.
+            sharing: How many producers share `output.buffer.max.bytes`.
         """
 
     def admin(self) -> AdminPort:

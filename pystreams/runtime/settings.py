@@ -12,6 +12,7 @@ from pystreams.config import (
     ProcessingGuarantee,
     StreamsConfig,
 )
+from pystreams.config.buffer_shares import input_share
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
@@ -53,12 +54,15 @@ class PollSettings:
         poll_ms: How long to wait for records when there is nothing to do.
         max_poll_records: How many records one poll may return.
         buffered_records_per_partition: Above so many waiting records a partition is paused.
+        waiting_max_bytes: Above so many bytes of waiting records all partitions that have some
+            are paused.
         max_task_idle_ms: How long a task waits for a partition that has nothing.
     """
 
     poll_ms: int
     max_poll_records: int
     buffered_records_per_partition: int
+    waiting_max_bytes: int
     max_task_idle_ms: int
 
 
@@ -91,6 +95,7 @@ class ThreadSettings:
         repartition_purge_interval_ms: How often repartition topics are purged.
         log_summary_interval_ms: How often a summary is logged; below 1 for never.
         standby_replicas: How many processes keep each task of another one warm.
+        threads: How many threads the process has, this one included.
     """
 
     guarantee: ProcessingGuarantee
@@ -102,6 +107,7 @@ class ThreadSettings:
     repartition_purge_interval_ms: int
     log_summary_interval_ms: int
     standby_replicas: int = 0
+    threads: int = 1
 
     @classmethod
     def of(cls, config: StreamsConfig, *, global_stores: bool = False) -> ThreadSettings:
@@ -125,6 +131,7 @@ class ThreadSettings:
                 poll_ms=config.poll_ms,
                 max_poll_records=config.max_poll_records,
                 buffered_records_per_partition=config.buffered_records_per_partition,
+                waiting_max_bytes=input_share(config.input_buffer_max_bytes, threads).waiting_bytes,
                 max_task_idle_ms=config.max_task_idle_ms,
             ),
             memory=MemoryLimits(
@@ -137,6 +144,7 @@ class ThreadSettings:
             repartition_purge_interval_ms=config.repartition_purge_interval_ms,
             log_summary_interval_ms=config.log_summary_interval_ms,
             standby_replicas=config.num_standby_replicas,
+            threads=threads,
         )
 
 

@@ -27,6 +27,7 @@ PLACES = [
     "window-costs",
     "suppression",
     "queries",
+    "downtime",
 ]
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.broker.reading import create_topics
+
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
@@ -47,8 +49,7 @@ def create_topic(admin: AdminClient) -> CreateTopic:
     ) -> str:
         name = f"{stem}-{os.getpid()}-{next(_numbers)}"
         new_topic = NewTopic(name, num_partitions=partitions, config=config or {})
-        for created in admin.create_topics([new_topic]).values():
-            created.result(30)
+        create_topics(admin, [new_topic])
         return name
 
     return create

@@ -15,7 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker.waiting import DEADLINE_S, wait_until
 
@@ -42,6 +42,10 @@ _PASSING = frozenset(
     }
 )
 """Of a broker that has just started or stood still, or whose topic has just been made."""
+_NO_FAILURE = _PASSING | {KafkaError._PARTITION_EOF}
+
+_PUT_OUT = frozenset({KafkaError.INVALID_REPLICATION_FACTOR, *_PASSING})
+"""What a controller says to a new topic while it has put the one broker out, which stood still."""
 
 T = TypeVar("T")
 
@@ -128,7 +132,7 @@ class LastNumbers:
             if error is None:
                 self._last[message.topic() or ""][message.key() or b""] = long(message.value())
             else:
-                assert error.code() == KafkaError._PARTITION_EOF, error
+                assert error.code() in _NO_FAILURE, error
         return self._last
 
 
@@ -155,8 +159,9 @@ def read_topics(
                 if error is None:
                     found[topic].append(message)
                     continue
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                open_ends.discard((topic, message.partition() or 0))
+                assert error.code() in _NO_FAILURE, error
+                if error.code() == KafkaError._PARTITION_EOF:
+                    open_ends.discard((topic, message.partition() or 0))
             return not open_ends
 
         wait_until(ended, f"the ends of {', '.join(topics)}", told=lambda: f"{open_ends}")
@@ -197,6 +202,29 @@ def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], i
 def group_members(admin: AdminClient, group: str) -> int:
     """Return how many members a group has."""
     return len(admin.describe_consumer_groups([group])[group].result(DEADLINE_S).members)
+
+
+def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
+    """Create topics, as soon as there is a broker for them."""
+    left = {topic.topic: topic for topic in topics}
+
+    def created() -> bool:
+        for name, answer in admin.create_topics(list(left.values())).items():
+            try:
+                answer.result(DEADLINE_S)
+            except KafkaException as exception:
+                code = exception.args[0].code()
+                if code in _PUT_OUT:
+                    continue
+                # An answer that was lost: asked again, the broker says so.
+                if code != KafkaError.TOPIC_ALREADY_EXISTS or name not in asked_again:
+                    raise
+            del left[name]
+        asked_again.update(left)
+        return not left
+
+    asked_again: set[str] = set()
+    wait_until(created, "the topics")
 
 
 def delete_topics(admin: AdminClient, prefix: str) -> None:

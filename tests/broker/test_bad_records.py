@@ -27,7 +27,8 @@ BAD_OFFSET = 7
 RAISES = "1 // (value - 7)"
 
 each_guarantee = pytest.mark.parametrize(
-    "guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"]
+    "guarantee",
+    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
 )
 
 

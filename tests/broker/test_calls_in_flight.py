@@ -17,8 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
-from tests.broker.reading import delete_topics, long, produce, read_all
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import create_topics, delete_topics, long, produce, read_all
 
 CODE = """
 import asyncio
@@ -91,8 +90,7 @@ def arena(
     tmp_path: Path,
 ) -> Iterator[Arena]:
     topics = [NewTopic(f"{unique_name}-{end}", num_partitions=PARTITIONS) for end in ("in", "out")]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     file, called = tmp_path / "calling.py", tmp_path / "called"
     file.write_text(CODE.format(called=called, name=unique_name, ordered=request.param))
     settings: dict[str, object] = {

@@ -32,7 +32,10 @@ def number(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize(
+    "guarantee",
+    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
+)
 def test_records_that_fail_are_in_the_queue_and_the_others_counted(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

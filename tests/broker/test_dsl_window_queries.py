@@ -86,7 +86,7 @@ def running(
     try:
         yield streams
     finally:
-        streams.close(30)
+        streams.close(DEADLINE_S)
 
 
 def answer(streams: KafkaStreams, store: str, query: Query[Any]) -> list[Any]:
@@ -104,9 +104,15 @@ def test_stores_of_windows_sessions_and_joins_answer_reads_and_queries(
 ) -> None:
     """All at one level of isolation: what is committed is there for a reader of either."""
     of_a = WindowKeyQuery("a", 0, FIRST_MS + 100)
-    wait_until(lambda: rows(running, "windows") == 3, "windows", told=lambda: str(running.error))
-    for store in ("by-key", "by-foreign-key"):
-        wait_until(lambda store=store: rows(running, store) == 1, store)  # type: ignore[misc]
+    # The stores of a task are committed one after the other.
+    expected = {"windows": 3, "sliding": 6, "by-key": 1, "by-foreign-key": 1}
+
+    def found() -> dict[str, int]:
+        return {store: rows(running, store) for store in expected}
+
+    wait_until(lambda: found() == expected, "all rows", told=lambda: f"{running.error} {found()}")
+    of_session = WindowRangeQuery(key="a")
+    wait_until(lambda: len(answer(running, "sessions", of_session)) == 2, "both sessions")
 
     windows = counted((0, 2, 3), (10, 1, 12), (40, 1, 40))
     assert answer(running, "windows", of_a) == windows
@@ -121,13 +127,13 @@ def test_stores_of_windows_sessions_and_joins_answer_reads_and_queries(
     sliding = dict(answer(running, "sliding", of_a))
     assert sliding[FIRST_MS - 7] == ValueAndTimestamp(2, FIRST_MS + 3)
     sessions = [(0, 12, 3), (40, 40, 1)]
-    assert answer(running, "sessions", WindowRangeQuery(key="a")) == [
+    assert answer(running, "sessions", of_session) == [
         (Windowed("a", Window(FIRST_MS + start, FIRST_MS + end)), n) for start, end, n in sessions
     ]
     assert running.store("sessions").fetch_session("a", FIRST_MS, FIRST_MS + 12) == 3
     for store, row in {"by-key": "p+here", "by-foreign-key": "p+there"}.items():
-        found = running.query(KeyQuery("a"), store=store, isolation_level=COMMITTED)
-        assert found.only_value() == row
+        by_key = running.query(KeyQuery("a"), store=store, isolation_level=COMMITTED)
+        assert by_key.only_value() == row
 
 
 def rows(streams: KafkaStreams, store: str) -> int:

@@ -20,9 +20,8 @@ from pystreams import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from pystreams.broker import DevelopmentBroker
 from tests.broker.reading import long, read_all
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.fixtures.earlier_state.application import topology_of
 from tests.fixtures.earlier_state.history import (
     BASE_MS,
@@ -35,6 +34,7 @@ from tests.fixtures.earlier_state.history import (
     flush,
 )
 from tests.fixtures.earlier_state.make import APPLICATIONS, SETTINGS, feed
+from tests.sharing import start_broker
 
 pytestmark = pytest.mark.broker
 
@@ -62,7 +62,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
     with tarfile.open(ARCHIVE) as packed:
         packed.extractall(directory, filter="data")
     settings = {"offsets.retention.minutes": str(2**31 - 1)}
-    broker = DevelopmentBroker.start(directory / "broker", settings=settings)
+    broker = start_broker(directory / "broker", settings=settings)
     try:
         feed(broker.bootstrap_servers, fed(PHASES["third"]))
         for again in range(2):
@@ -135,7 +135,7 @@ def test_an_application_goes_on_with_the_state_an_earlier_version_has_left(
             wait_until(complete, "all results", told=lambda: str(Outputs(servers, name).sizes()))
             assert_stores_hold(streams, expected)
         finally:
-            streams.close(30)
+            streams.close(DEADLINE_S)
 
     outputs = Outputs(servers, name)
     assert outputs.by_key("results") == {

@@ -21,7 +21,8 @@ from pystreams import (
     serdes,
 )
 from tests.broker.conftest import CreateTopic
-from tests.broker.waiting import wait_until
+from tests.broker.reading import group_members
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -51,11 +52,11 @@ class Program:
         producer = Producer({"bootstrap.servers": self.servers})
         for key in keys:
             producer.produce(self.topic, "x", key)
-        assert producer.flush(30) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     def members(self) -> int:
         admin = AdminClient({"bootstrap.servers": self.servers})
-        return len(admin.describe_consumer_groups([self.name])[self.name].result(30).members)
+        return group_members(admin, self.name)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.broker.conftest import CreateTopic
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -39,7 +39,7 @@ def test_the_program_of_the_page_runs_until_it_is_asked_to_stop(
                 told=log.read_text,
             )
             process.send_signal(signal.SIGTERM)
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
 

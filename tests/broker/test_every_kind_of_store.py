@@ -34,7 +34,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.stores.kinds.window.keys import MAX_TIME
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.every_store import BUILDERS, everywhere
 from tests.stores.support import Home
 
@@ -93,7 +93,7 @@ class Everywhere:
             self.wait_until_processed(streams)
             yield streams
         finally:
-            streams.close(30)
+            streams.close(DEADLINE_S)
 
     def wait_until_processed(self, streams: KafkaStreams) -> None:
         def processed() -> bool:
@@ -101,14 +101,19 @@ class Everywhere:
             if streams.state is not State.RUNNING:
                 return False
             with contextlib.suppress(StoreNotAvailableError):
-                answer = streams.query(
-                    KeyQuery("nobody"),
-                    store="plain",
-                    partitions=[0],
-                    position_bound=PositionBound.at(self.position),
-                    isolation_level=UNCOMMITTED,
+                # A record is put into one after the other.
+                return all(
+                    streams.query(
+                        query_of(store, "nobody"),
+                        store=store,
+                        partitions=[0],
+                        position_bound=PositionBound.at(self.position),
+                        isolation_level=UNCOMMITTED,
+                    )
+                    .partition_results[0]
+                    .is_success
+                    for store in BUILDERS
                 )
-                return answer.partition_results[0].is_success
             return False
 
         wait_until(processed, "all input processed")

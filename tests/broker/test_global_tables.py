@@ -96,7 +96,7 @@ class Scene:
         return str(described[self.people].result(DEADLINE_S).topic_id)
 
 
-@pytest.fixture(params=["at_least_once", "exactly_once_v2"])
+@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.sweep)])
 def scene(
     request: pytest.FixtureRequest,
     broker: DevelopmentBroker,

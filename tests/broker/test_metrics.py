@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pystreams import ConfigError, KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
-from pystreams.broker.network import free_ports, is_port_free
 from pystreams.metrics.definitions import CLIENT_GROUP, STATE_GROUP, THREAD_GROUP
 from pystreams.serdes import LONG, STRING
 from tests.broker.application import Application
@@ -20,6 +19,7 @@ from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.ports import ports_in_a_row
 
 RECORDS = 600
 KEYS = 7
@@ -95,7 +95,7 @@ def test_numbers_add_up_before_and_after_the_commit(
 ) -> None:
     source, output = create_topic("in", partitions=PARTITIONS), create_topic("out")
     write_input(broker, source)
-    (port,) = free_ports(1)
+    (port,) = ports_in_a_row(1)
     config = config_of(
         broker,
         unique_name,
@@ -108,17 +108,21 @@ def test_numbers_add_up_before_and_after_the_commit(
     streams = KafkaStreams(counting(source, output), config)
     streams.start()
     try:
-        wait_until(
-            lambda: (
-                streams.error or Scrape(port).total("pystreams_thread_process_total") == RECORDS
-            ),
-            "all records processed",
-        )
+
+        def all_sent() -> bool:
+            now = Scrape(port)
+            sent = [
+                now.total("pystreams_topic_records_produced_total", topic_name=topic)
+                for topic in (output, f"{unique_name}-counts-changelog")
+            ]
+            return now.total("pystreams_thread_process_total") == RECORDS and set(sent) == {RECORDS}
+
+        wait_until(lambda: streams.error or all_sent(), "all records processed, and what came sent")
         assert streams.error is None
         wait_until(lambda: streams.state.value == "RUNNING", "all tasks run")
         seen = Scrape(port)
     finally:
-        streams.close(20)
+        streams.close(DEADLINE_S)
     after = {(name.name, name.group): value for name, value in streams.metrics().items()}
 
     changelog = f"{unique_name}-counts-changelog"
@@ -148,7 +152,7 @@ def test_commits_and_operations_are_timed(
 ) -> None:
     source, output = create_topic("in", partitions=PARTITIONS), create_topic("out")
     write_input(broker, source)
-    (port,) = free_ports(1)
+    (port,) = ports_in_a_row(1)
     config = config_of(
         broker,
         unique_name,
@@ -170,7 +174,7 @@ def test_commits_and_operations_are_timed(
         assert streams.error is None
         seen, read = Scrape(port), streams.metrics()
     finally:
-        streams.close(20)
+        streams.close(DEADLINE_S)
 
     store = {"store_type": "rocksdb", "state_id": "counts"}
     stores = [
@@ -226,7 +230,7 @@ def test_each_process_serves_its_own_metrics(
         def consumed() -> float:
             try:
                 scrapes = [Scrape(port) for port in ports]
-            except urllib.error.URLError:
+            except OSError:
                 return 0
             return sum(
                 scrape.total("pystreams_topic_records_consumed_total", topic_name=source)
@@ -247,12 +251,3 @@ def client_id_of(scrape: Scrape) -> str:
         for name, labels in scrape.samples
         if name == "pystreams_client_state"
     )
-
-
-def ports_in_a_row(count: int) -> list[int]:
-    """Return ports that follow each other and are free now."""
-    while True:
-        first = free_ports(1)[0]
-        ports = [first + number for number in range(count)]
-        if ports[-1] < 65_536 and all(is_port_free(port) for port in ports):
-            return ports

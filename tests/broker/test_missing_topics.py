@@ -11,7 +11,8 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
-from tests.broker.reading import produce, read_all
+from tests.broker.reading import create_topics, produce, read_all
+from tests.broker.waiting import DEADLINE_S
 
 ONE_RECORD = [(b"key", bytes(8))]
 MADE_ANEW = "internal topics were missing and are made anew: what they held, if anything, is lost"
@@ -42,7 +43,7 @@ def test_an_output_topic_that_is_missing_ends_the_start_and_creating_it_helps(
         assert f"output topic '{output}' does not exist" in error["error"]
         assert not running.lines("partitions assigned")
 
-        admin.create_topics([NewTopic(output, 1)])[output].result(30)
+        create_topics(admin, [NewTopic(output, 1)])
         produce(broker.bootstrap_servers, source, ONE_RECORD)
         with application.running() as running:
             running.wait_until(lambda: read_all(broker.bootstrap_servers, output), "output")
@@ -64,13 +65,15 @@ def test_a_deleted_changelog_ends_the_application_and_a_start_offers_to_log_the_
         "bootstrap.servers": servers,
         "commit.interval.ms": 100,
         "processing.guarantee": guarantee,
+        # How long a client believes that a topic which is gone is only not known yet.
+        "producer.topic.metadata.propagation.max.ms": 5000,
     }
     with Application(unique_name, tmp_path, topology, settings) as application:
         with application.running() as running:
             produce(servers, source, ONE_RECORD)
             running.wait_until(lambda: len(read_all(servers, output)) == 1, "output")
             changelog = f"{unique_name}-counts-changelog"
-            admin.delete_topics([changelog])[changelog].result(30)
+            admin.delete_topics([changelog])[changelog].result(DEADLINE_S)
             produce(servers, source, ONE_RECORD)
             assert running.ended() == 1
         (error,) = running.lines("stopped by an error")
@@ -112,7 +115,7 @@ def test_a_repartition_topic_deleted_while_the_application_is_down_is_told_when_
             produce(servers, source, ONE_RECORD)
             first.wait_until(lambda: read_all(servers, output), "output")
             first.stop()
-        admin.delete_topics([repartition])[repartition].result(30)
+        admin.delete_topics([repartition])[repartition].result(DEADLINE_S)
         with application.running() as second:
             produce(servers, source, ONE_RECORD)
             second.wait_until(lambda: len(read_all(servers, output)) == 2, "output")

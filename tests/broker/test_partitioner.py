@@ -14,6 +14,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from tests.broker.flushing import flush
+from tests.broker.waiting import wait_until
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "parity" / "golden" / "partitioner.json").read_text()
@@ -49,10 +50,12 @@ def read_partitions(
     consumer = clients.restore_consumer("murmur2")
     consumer.assign({TopicPartition(topic, number): 0 for number in range(count)})
     found: dict[bytes | None, int] = {}
-    for _ in range(300):
+
+    def all_found() -> bool:
         for batch in consumer.poll(1000, 0.1):
             found.update((message.key(), batch.partition.partition) for message in batch.messages)
-        if len(found) >= records:
-            break
+        return len(found) >= records
+
+    wait_until(all_found, f"{records} records", told=lambda: f"{len(found)}")
     consumer.close()
     return found

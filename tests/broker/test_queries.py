@@ -39,12 +39,17 @@ from pystreams import (
 from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import LONG, STRING
 from tests.broker.conftest import CreateTopic
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 COMMIT = "commit"
 """A record with this value makes the application commit; it does so at no other time."""
-ALL_GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+ALL_GUARANTEES = [
+    "at_least_once",
+    "exactly_once_v2",
+    pytest.param("exactly_once", marks=pytest.mark.sweep),
+]
 
 
 class Counting(Processor[str, str, str, int]):
@@ -111,17 +116,19 @@ def running(
     try:
         yield streams
     finally:
-        streams.close(30)
+        streams.close(DEADLINE_S)
 
 
 def wait_for(streams: KafkaStreams, condition: Callable[[], bool]) -> None:
     """Wait until a condition holds; the application must not stop meanwhile."""
-    for _ in range(3000):
+
+    def holds() -> bool:
+        assert streams.state not in {State.ERROR, State.NOT_RUNNING}, streams.error
         with contextlib.suppress(StoreNotAvailableError):
-            if condition():
-                return
-        assert not streams.wait(0.01), f"the application stopped: {streams.error}"
-    pytest.fail("the condition did not come true in 30 s")
+            return condition()
+        return False
+
+    wait_until(holds, "the condition", told=lambda: str(streams.error))
 
 
 def wait_for_position(

@@ -11,6 +11,7 @@ from pystreams import KeyQuery, PositionBound
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.test_queries import Feed, wait_for
+from tests.broker.waiting import DEADLINE_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
 
@@ -46,7 +47,7 @@ def test_the_examples_print_what_the_page_says(
         examples = doctest.DocTestParser().get_doctest(text, names, PAGE.name, str(PAGE), 0)
         results = doctest.DocTestRunner().run(examples, out=printed.append)
     finally:
-        streams.close(30)
+        streams.close(DEADLINE_S)
 
     assert not results.failed, "".join(printed)
     assert results.attempted > 10

@@ -42,7 +42,10 @@ counted.to_stream().map_values(lambda total: total[:8]).to(
 """
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize(
+    "guarantee",
+    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
+)
 def test_killed_application_restores_no_more_than_its_memtables_and_one_commit_held(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

@@ -112,7 +112,13 @@ def why_ended(running: Running) -> str:
     return str(running.lines("stopped by an error")[-1]["error"])
 
 
-@pytest.fixture(params=list(GROUPED))
+each_grouping = pytest.mark.parametrize("scene", GROUPED, indirect=True)
+direct_first = pytest.mark.parametrize(
+    "scene", ["direct", pytest.param("repartitioned", marks=pytest.mark.sweep)], indirect=True
+)
+
+
+@pytest.fixture
 def scene(
     request: pytest.FixtureRequest,
     broker: DevelopmentBroker,
@@ -134,6 +140,7 @@ def scene(
         yield Scene(application, admin, broker.bootstrap_servers, topic, output, file)
 
 
+@each_grouping
 def test_it_is_refused_and_after_a_reset_counts_the_new_topic_alone(scene: Scene) -> None:
     scene.feed(3)
     scene.count_up_to(3)
@@ -156,6 +163,7 @@ def test_it_is_refused_and_after_a_reset_counts_the_new_topic_alone(scene: Scene
     scene.count_up_to(3)
 
 
+@direct_first
 def test_who_goes_on_adds_the_new_topic_to_the_state(scene: Scene) -> None:
     scene.feed(3)
     scene.count_up_to(3)
@@ -170,6 +178,7 @@ def test_who_goes_on_adds_the_new_topic_to_the_state(scene: Scene) -> None:
     scene.count_up_to(6)
 
 
+@each_grouping
 def test_a_topic_created_again_under_a_running_application_stops_it(scene: Scene) -> None:
     scene.feed(3)
     with scene.application.running(metadata_max_age_ms=300) as running:
@@ -185,6 +194,7 @@ def test_a_topic_created_again_under_a_running_application_stops_it(scene: Scene
     )
 
 
+@direct_first
 def test_a_group_with_a_static_member_is_not_reset_and_its_member_is_named(scene: Scene) -> None:
     for count in (1, 2):  # A process keeps its membership once its state directory has survived.
         scene.feed(1)
@@ -198,6 +208,7 @@ def test_a_group_with_a_static_member_is_not_reset_and_its_member_is_named(scene
     scene.count_up_to(3, group_protocol="classic")
 
 
+@direct_first
 def test_offsets_are_set_where_input_is_to_be_read_from(scene: Scene) -> None:
     scene.feed(3)
     scene.count_up_to(3)

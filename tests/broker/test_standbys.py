@@ -19,7 +19,7 @@ from pystreams.runtime.cluster.standby_placement import range_shares
 from tests.broker.application import Application, Running
 from tests.broker.programs import write_counts
 from tests.broker.reading import delete_topics, long, produce, read_all
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_members_are_given_what_the_placement_says_that_range_gives(
 
         def settled() -> bool:
             with contextlib.suppress(RetriableClientError):  # Its coordinator begins.
-                found.append(admin.describe_group(unique_name).result(30))
+                found.append(admin.describe_group(unique_name).result(DEADLINE_S))
             group = found[-1] if found else None
             return (
                 group is not None
@@ -87,8 +87,15 @@ def warm_standbys(running: Running) -> set[str]:
     return {line["task"] for line in running.lines("standby is warm")}
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-@each_protocol
+@pytest.mark.parametrize(
+    ("guarantee", "protocol"),
+    [
+        ("exactly_once_v2", "classic"),
+        ("at_least_once", "consumer"),
+        pytest.param("exactly_once_v2", "consumer", marks=pytest.mark.sweep),
+        pytest.param("at_least_once", "classic", marks=pytest.mark.sweep),
+    ],
+)
 def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
     broker: DevelopmentBroker,
     admin: AdminClient,

@@ -17,7 +17,6 @@ DELAY_MS = 500
 SETTINGS = {
     "processing.guarantee": "exactly_once",
     "statestore.cache.max.bytes": 0,
-    "consumer.session.timeout.ms": 2000,
     "consumer.heartbeat.interval.ms": 500,
     "state.cleanup.delay.ms": DELAY_MS,
 }

@@ -212,7 +212,9 @@ def test_of_two_processes_with_one_identity_one_ends_and_says_why(
     assert "another process has the identity of this one" in error
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize(
+    "guarantee", ["exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)]
+)
 def test_frozen_process_that_wakes_after_its_task_moved_adds_nothing(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

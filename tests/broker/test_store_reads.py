@@ -18,6 +18,8 @@ from pystreams import (
 )
 from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
+from tests.broker.test_queries import wait_for
+from tests.broker.waiting import DEADLINE_S
 
 CreateTopic = Callable[..., str]
 
@@ -42,18 +44,6 @@ def started(
     return streams
 
 
-def wait_for(streams: KafkaStreams, condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds; the application must not stop meanwhile."""
-    for _ in range(600):
-        try:
-            if condition():
-                return
-        except StoreNotAvailableError:
-            pass
-        assert not streams.wait(0.05), f"the application stopped: {streams.error}"
-    pytest.fail("the condition did not come true in 30 s")
-
-
 def test_all_tasks_of_the_instance_answer(
     broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
@@ -72,7 +62,7 @@ def test_all_tasks_of_the_instance_answer(
         assert {key for key, _ in store.all()} == {"a", "b", "c", "d"}
         assert store.get("nobody") is None
     finally:
-        streams.close(30)
+        streams.close(DEADLINE_S)
 
 
 def test_uncommitted_counts_are_seen_only_by_those_who_ask_for_them(
@@ -91,7 +81,7 @@ def test_uncommitted_counts_are_seen_only_by_those_who_ask_for_them(
 
         assert committed.get("a") is None
     finally:
-        streams.close(30)
+        streams.close(DEADLINE_S)
 
 
 def test_a_store_of_a_stopped_application_is_not_available(
@@ -101,7 +91,7 @@ def test_a_store_of_a_stopped_application_is_not_available(
     streams = started(broker, topic, tmp_path)
     store = streams.store("counts")
     wait_for(streams, lambda: store.get("a") is None)
-    streams.close(30)
+    streams.close(DEADLINE_S)
 
     with pytest.raises(StoreNotAvailableError, match="'counts'"):
         store.get("a")

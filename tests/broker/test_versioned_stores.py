@@ -37,7 +37,7 @@ from pystreams.serdes import STRING
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.test_internal_topics import settings_of
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 STORE = "versioned-store"
 HISTORY_RETENTION_MS = 3_600_000
@@ -135,7 +135,7 @@ class History:
         try:
             yield streams
         finally:
-            streams.close(30)
+            streams.close(DEADLINE_S)
 
     def lose_the_state(self) -> None:
         shutil.rmtree(self._directory / self.name)

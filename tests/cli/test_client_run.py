@@ -22,6 +22,14 @@ END_TIMEOUT_S = 120
 KILL, TERM, INT = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
 
 
+@pytest.fixture(autouse=True)
+def _told_of_hangups() -> Iterator[None]:
+    """The tests themselves may run under `nohup`, which processes inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Application:
     """A started program; lines of its standard output are its steps, `<step> <number> <pid>`."""
 

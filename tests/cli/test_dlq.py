@@ -25,8 +25,8 @@ from pystreams.runtime.core.dead_letters import (
     HEADER_TOPIC,
 )
 from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
-from tests.broker.reading import read_all
-from tests.broker.waiting import wait_until
+from tests.broker.reading import create_topics, read_all
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Queue:
         self.servers = servers
         self.name = f"dead-{os.getpid()}-{next(_numbers)}"
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(self.name, 2)])[self.name].result(30)
+        admin.create_topics([NewTopic(self.name, 2)])[self.name].result(DEADLINE_S)
         producer = Producer({"bootstrap.servers": servers})
         for number, (topic, exception) in enumerate(
             [("orders", "ValueError"), ("orders", "KeyError"), ("people", "ValueError")]
@@ -59,7 +59,7 @@ class Queue:
                 (HEADER_OFFSET, str(number).encode()),
             ]
             producer.produce(self.name, b"v\xff", b"k", number % 2, headers=list(headers))
-        producer.flush(30)
+        producer.flush(DEADLINE_S)
 
     def invoke(self, command: str, *arguments: str) -> Result:
         words = [command, *arguments, "-c", f"bootstrap.servers={self.servers}"]
@@ -110,10 +110,7 @@ class Source:
         self.topic = f"orders-{os.getpid()}-{number}"
         self.queue = f"orders-dead-{os.getpid()}-{number}"
         admin = AdminClient({"bootstrap.servers": servers})
-        for made in admin.create_topics(
-            [NewTopic(self.topic, 2), NewTopic(self.queue, 2)]
-        ).values():
-            made.result(30)
+        create_topics(admin, [NewTopic(self.topic, 2), NewTopic(self.queue, 2)])
         self.fail(range(letters))
 
     def fail(self, totals: Iterable[int], **more: str) -> None:
@@ -137,7 +134,7 @@ class Source:
                 timestamp=FIRST_MS + total,
                 headers=list(headers),
             )
-        producer.flush(30)
+        producer.flush(DEADLINE_S)
 
     def redrive(self, *arguments: str) -> str:
         words = ["redrive", self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]

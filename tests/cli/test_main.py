@@ -13,6 +13,7 @@ import pytest
 from pystreams import BrokerNotAvailableError, ConfigError, StreamsError
 from pystreams.cli import main
 from pystreams.cli.exit_codes import ExitCode
+from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,5 +141,5 @@ def test_a_command_whose_output_nobody_reads_ends_like_others_in_a_pipe(
     told = process.stderr.read()
     process.stderr.close()
 
-    assert process.wait(60) == ExitCode.OUTPUT_CLOSED
+    assert process.wait(DEADLINE_S) == ExitCode.OUTPUT_CLOSED
     assert told == ""

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.produce import produce
 from pystreams.cli.commands.topics import topics
+from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -168,6 +169,6 @@ orders.to("{shop.name}-totals")
     shop.create_topics()
     producer = Producer({"bootstrap.servers": shop.servers})
     producer.produce(f"{shop.name}-orders", b"tea-", headers=[("language", b"en")])
-    assert producer.flush(60) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
     assert shop.consume().output == "tea-en\n"

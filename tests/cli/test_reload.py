@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from pystreams.cli.commands.run import run
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -68,7 +68,6 @@ class Program:
         wait_until(
             lambda: text in self.printed() + self.told(),
             text,
-            deadline_s=60,
             told=lambda: self.printed() + self.told(),
         )
 
@@ -102,7 +101,7 @@ def test_a_change_is_committed_before_and_at_work_after(
         program.write("two")
         program.wait_for("[seen]: None, Two")
         process.send_signal(signal.SIGTERM)
-        code = process.wait(60)
+        code = process.wait(DEADLINE_S)
 
     assert code == 0, program.told()
     assert program.printed() == "[seen]: None, ONE\n[seen]: None, Two\n"
@@ -120,7 +119,7 @@ def test_a_mistake_waits_for_its_correction(broker: DevelopmentBroker, tmp_path:
         program.write("TWO")
         program.wait_for("[seen]: None, two")
         process.send_signal(signal.SIGINT)
-        code = process.wait(60)
+        code = process.wait(DEADLINE_S)
 
     assert code == 0, program.told()
 
@@ -133,7 +132,7 @@ def test_the_application_ends_with_the_process_that_watches(
         program.write("one")
         program.wait_for("[seen]: None, ONE")
         process.kill()
-        process.wait(60)
+        process.wait(DEADLINE_S)
         program.wait_for('"message": "stopped"')
 
 

@@ -17,7 +17,7 @@ from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.replay import replay
 from pystreams.cli.commands.topics import topics
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ class Shop:
             order = json.dumps({"total": number, "of": f"good {number % 3}"})
             time_ms = _START_MS + 1000 * number
             producer.produce(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
-        assert producer.flush(30) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     def run_until(self, totals: int, sold: int) -> None:
         """Let the live application run until it has written so many records."""
@@ -216,7 +216,7 @@ def test_nothing_is_written_and_no_group_is_joined(shop: Shop) -> None:
     shop.replayed("--from", "0")
 
     admin = AdminClient({"bootstrap.servers": shop.servers})
-    groups = admin.list_consumer_groups().result(30).valid or []
+    groups = admin.list_consumer_groups().result(DEADLINE_S).valid or []
     assert shop.written("totals") == shop.written("sold") == []
     assert [group.group_id for group in groups if shop.name in group.group_id] == []
     assert not [name for name in admin.list_topics().topics if f"{shop.name}-sold-" in name]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pystreams.cli.processes.restarts import MOST, WITHIN_S, Restarts
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 
 KILLED = "a process was killed, starting it again"
 PARENT = """
@@ -74,7 +74,7 @@ class Parent:
         raise AssertionError(f"nobody said {message!r}")
 
     def exit_code(self) -> int:
-        return self.process.wait(60)
+        return self.process.wait(DEADLINE_S)
 
 
 @contextmanager

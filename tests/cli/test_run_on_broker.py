@@ -15,6 +15,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.broker.reading import create_topics
+from tests.broker.waiting import DEADLINE_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
 PARTITIONS = 2
-WAIT_S = 30
 CODE = """
 from pystreams import serdes
 from pystreams.topology.dsl.builder import StreamsBuilder
@@ -47,14 +49,13 @@ class Application:
     def create_topics(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
         topics = [NewTopic(f"{self.name}-{end}", PARTITIONS) for end in ("in", "out")]
-        for created in admin.create_topics(topics).values():
-            created.result(WAIT_S)
+        create_topics(admin, topics)
 
     def write(self, count: int) -> None:
         producer = Producer({"bootstrap.servers": self.servers})
         for number in range(count):
             producer.produce(f"{self.name}-in", f"value {number}", f"{number}")
-        assert producer.flush(WAIT_S) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
     def read(self, count: int) -> set[str]:
         """Wait for so many records of the output; return their values."""
@@ -63,7 +64,7 @@ class Application:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
         values: list[str] = []
         while len(values) < count:
-            messages = consumer.consume(count - len(values), WAIT_S)
+            messages = consumer.consume(count - len(values), DEADLINE_S)
             assert messages, f"{len(values)} of {count} records came"
             for message in messages:
                 assert message.error() is None, message.error()
@@ -78,7 +79,7 @@ class Application:
         futures = admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self.name, wanted)]
         )
-        found = futures[self.name].result(WAIT_S).topic_partitions
+        found = futures[self.name].result(DEADLINE_S).topic_partitions
         return sum(max(0, partition.offset) for partition in found)
 
     def command(self, *options: str) -> list[str]:
@@ -118,7 +119,7 @@ def application(broker: DevelopmentBroker, tmp_path: Path) -> Application:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for the end; return exit code and standard error."""
-    _out, told = process.communicate(timeout=WAIT_S)
+    _out, told = process.communicate(timeout=DEADLINE_S)
     return process.returncode, told
 
 
@@ -192,16 +193,6 @@ def test_the_command_that_a_missing_topic_is_told_with_creates_it(
     assert code == 0, told
 
 
-def test_without_a_broker_the_exit_code_says_so(application: Application) -> None:
-    settings = application.settings()
-    nobody = [word.replace(application.servers, "127.0.0.1:1") for word in settings]
-    with application.running(*nobody, "-c", "request.timeout.ms=1500") as process:
-        code, told = ended(process)
-
-    assert code == 3, told
-    assert "Traceback" not in told
-
-
 def test_dev_starts_a_broker_that_goes_on_running_and_creates_the_topics(
     application: Application, tmp_path: Path
 ) -> None:
@@ -263,6 +254,6 @@ def test_what_is_printed_comes_at_once_into_a_pipe_too(application: Application)
         assert process.stdout is not None
         line = process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        process.wait(WAIT_S)
+        process.wait(DEADLINE_S)
 
     assert line.endswith("0, VALUE 0\n")

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from pystreams import StreamsBuilder, StreamsConfig
 from pystreams.cli.application.development_broker import create_missing_topics
 from pystreams.cli.commands.topics import topics
+from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -34,11 +35,11 @@ class Cluster:
         return CliRunner().invoke(topics, words)
 
     def partitions(self, name: str) -> int:
-        return len(self.admin.list_topics(timeout=30).topics[name].partitions)
+        return len(self.admin.list_topics(timeout=DEADLINE_S).topics[name].partitions)
 
     def setting(self, name: str, key: str) -> str:
         resource = ConfigResource("topic", name)
-        return str(self.admin.describe_configs([resource])[resource].result(30)[key].value)
+        return str(self.admin.describe_configs([resource])[resource].result(DEADLINE_S)[key].value)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_topic_that_exists_is_told_and_nothing_is_created(cluster: Cluster, na
 
     assert answer.exit_code == 1
     assert f"there is a topic {name!r} (partitions: 2) already" in answer.stderr
-    assert f"{name}-new" not in cluster.admin.list_topics(timeout=30).topics
+    assert f"{name}-new" not in cluster.admin.list_topics(timeout=DEADLINE_S).topics
 
 
 def test_what_a_broker_refuses_is_told_with_the_cure(cluster: Cluster, name: str) -> None:
@@ -97,6 +98,7 @@ def test_topics_are_listed_with_their_partitions(cluster: Cluster, name: str) ->
     assert "__consumer_offsets" not in answer.stdout
 
 
+@pytest.mark.sweep  # As of every command that asks: `pystreams reset` is the example.
 def test_without_a_broker_the_exit_code_says_so() -> None:
     words = ["list", "-c", "bootstrap.servers=127.0.0.1:1", "-c", "request.timeout.ms=1500"]
 
@@ -112,7 +114,7 @@ def test_dev_creates_what_is_missing_like_what_is_there(cluster: Cluster, name: 
     config = StreamsConfig.of(application_id=name, bootstrap_servers=cluster.servers)
     create_missing_topics(builder.build(), config, partitions=None, processes=8)
 
-    found = cluster.admin.list_topics(timeout=30).topics
+    found = cluster.admin.list_topics(timeout=DEADLINE_S).topics
     counts = {topic: len(found[topic].partitions) for topic in found if topic.startswith(name)}
     assert counts == {f"{name}-in": 2, f"{name}-more": 2, f"{name}-out": 2}
     create_missing_topics(builder.build(), config, partitions=None, processes=8)

@@ -36,6 +36,8 @@ def test_defaults_are_kafkas() -> None:
     assert made.num_stream_threads == 1
     assert made.max_task_idle_ms == 0
     assert made.buffered_records_per_partition == 1000
+    assert made.input_buffer_max_bytes == 512 << 20
+    assert made.output_buffer_max_bytes == 128 << 20
     assert made.poll_ms == 100
     assert made.task_timeout_ms == 300_000
     assert made.repartition_purge_interval_ms == 30_000

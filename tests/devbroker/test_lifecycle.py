@@ -19,6 +19,8 @@ from pystreams.broker import (
     network,
     process,
 )
+from tests.broker.reading import create_topics
+from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,19 +30,18 @@ pytestmark = pytest.mark.broker
 
 def produce(broker: DevelopmentBroker, topic: str, value: bytes) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    for created in admin.create_topics([NewTopic(topic, 1)]).values():
-        created.result(30)
+    create_topics(admin, [NewTopic(topic, 1)])
     # A record of 2013: the development broker must neither refuse nor delete it.
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     producer.produce(topic, value, timestamp=1_357_000_000_000)
-    assert producer.flush(30) == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def read_first(broker: DevelopmentBroker, topic: str) -> bytes | None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        message = consumer.poll(30)
+        message = consumer.poll(DEADLINE_S)
         assert message is not None
         assert message.error() is None
         value = message.value()

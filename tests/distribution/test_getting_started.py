@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.distribution.conftest import ROOT, Installed, environment, uv
 
 PAGE = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
@@ -120,13 +120,13 @@ def test_every_command_of_the_page_works(
         twice = {word: 2 * count for word, count in COUNTS.items()}
         wait_until(lambda: terminal.counts() == twice, "counted", told=terminal.log.read_text)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(DEADLINE_S) == 0
     with terminal.running(said(f"{RUN} --reload")) as process:
         terminal.wait_for("all tasks run", count=3)
         os.utime(terminal.directory / "topology.py")
         terminal.wait_for("all tasks run", count=4)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(DEADLINE_S) == 0
     while typed:
         terminal.type(typed.pop(0))
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pystreams.broker.network import free_ports
 from tests.broker.application import Running
 from tests.broker.programs import write_counts
-from tests.broker.reading import produce, read_all
+from tests.broker.reading import create_topics, produce, read_all
 from tests.broker.waiting import wait_until
 from tests.docker.dockerfile import FINAL, ROOT, Build, stages
+from tests.ports import ports_in_a_row
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -70,13 +70,12 @@ def test_image_runs_an_application_is_healthy_and_stops_when_it_is_asked_to(
     name = f"image-{os.getpid()}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     topics = [NewTopic(f"{name}-{stem}", 1) for stem in ("in", "out")]
-    for created in admin.create_topics(topics).values():
-        created.result(30)
+    create_topics(admin, topics)
     produce(broker.bootstrap_servers, f"{name}-in", [(b"key", bytes(8))])
     topology = write_counts(build.root, f"{name}-in", f"{name}-out")
     state = build.path(stages()[FINAL].last("VOLUME"))
     state.mkdir(mode=0o750, parents=True)
-    (port,) = free_ports(1)
+    (port,) = ports_in_a_row(1)
     words = [*build.words(stages()[FINAL].last("ENTRYPOINT")), "run", str(topology)]
     words += ["--http", str(port), "-c", f"application.id={name}"]
     words += ["-c", f"bootstrap.servers={broker.bootstrap_servers}", "-c", "commit.interval.ms=100"]

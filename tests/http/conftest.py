@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams import KafkaStreams, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.asking import Answer, ask
 from tests.http.filing import filing
@@ -66,8 +67,7 @@ class Topics:
     def make(self, stem: str, partitions: int = PARTITIONS) -> str:
         name = f"http-{stem}-{os.getpid()}-{next(_numbers)}"
         admin = AdminClient({"bootstrap.servers": self._servers})
-        for made in admin.create_topics([NewTopic(name, num_partitions=partitions)]).values():
-            made.result(DEADLINE_S)
+        create_topics(admin, [NewTopic(name, num_partitions=partitions)])
         return name
 
     def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:

@@ -147,6 +147,7 @@ def test_a_function_that_blocks_is_told_and_makes_a_process_not_ready_but_alive(
 
 def test_the_status_has_the_numbers_of_the_application(filed: Served) -> None:
     streams: KafkaStreams = filed.streams
+    filed.wait_for_value("/v1/status", "lag_records", 0)
     numbers = streams.statistics()
     status = _status(filed)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, certificate_of, served
 from tests.http.counting import counting
+from tests.ports import ports_in_a_row
 
 KEYS = "abcdefgh"
 TOKEN = "secret"
@@ -40,8 +40,7 @@ def two(
     with contextlib.ExitStack() as stack:
         started = []
         for number in range(2):
-            with socket.create_server(("127.0.0.1", 0)) as found:
-                port = found.getsockname()[1]
+            (port,) = ports_in_a_row(1)
             options = HttpOptions(
                 port=port, token=TOKEN, certificate=certificate[0], private_key=certificate[1]
             )

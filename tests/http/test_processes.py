@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import socket
 import time
 from collections.abc import Iterator
 from itertools import chain, cycle
@@ -19,6 +18,7 @@ from tests.broker.application import Application, Running
 from tests.broker.waiting import wait_until
 from tests.http.asking import Answer, ask
 from tests.http.conftest import Topics
+from tests.ports import ports_in_a_row
 
 PARTITIONS = 12
 _log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ class Process:
     """One process of the application, on a port and with a state directory of its own."""
 
     def __init__(self, application: Application, number: int) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self.server = f"127.0.0.1:{found.getsockname()[1]}"
+        (port,) = ports_in_a_row(1)
+        self.server = f"127.0.0.1:{port}"
         self.topic = application.id
         self._application = application
         self._directory = application.directory / f"state-{number}"

@@ -40,7 +40,14 @@ def connections_kept() -> int:
     )
 
 
-@pytest.mark.parametrize("path", ["/page.css", "/v1/stores/counts/a", "/v1/stores/counts/nobody"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page.css",
+        "/v1/stores/counts/a",
+        pytest.param("/v1/stores/counts/nobody", marks=pytest.mark.sweep),
+    ],
+)
 def test_who_asks_and_does_not_read_the_answers_is_let_go(server: HttpServer, path: str) -> None:
     before = connections_kept()
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -52,7 +59,7 @@ def test_who_asks_and_does_not_read_the_answers_is_let_go(server: HttpServer, pa
                 for _ in range(1000):
                     connection.send(request)
         assert ask(server.url, "/livez").status == 200
-        wait_until(lambda: connections_kept() == before, "nothing is kept of them")
+        wait_until(lambda: connections_kept() <= before, "nothing is kept of them")
     assert ask(server.url, "/livez").status == 200
 
 
@@ -69,20 +76,22 @@ def test_who_sends_headers_a_byte_at_a_time_for_ever_is_let_go(server: HttpServe
             return False
 
         wait_until(refused, "it is let go, however regularly it sends")
-    wait_until(lambda: connections_kept() == before, "nothing is kept of it")
+    wait_until(lambda: connections_kept() <= before, "nothing is kept of it")
 
 
-def test_of_a_thousand_connections_that_come_and_go_nothing_is_kept(server: HttpServer) -> None:
+def test_of_a_thousand_connections_that_come_and_go_nothing_is_kept(filed: Served) -> None:
+    """None is idle for too long, however long it takes to open them."""
     before = connections_kept()
-    for _ in range(4):
-        with contextlib.ExitStack() as stack:
-            opened = [stack.enter_context(connected(server)) for _ in range(250)]
-            for connection in opened[::2]:
-                connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            for connection in opened[::4]:
-                assert connection.recv(12) == b"HTTP/1.1 200"
-    wait_until(lambda: connections_kept() == before, "nothing is kept of them")
-    assert ask(server.url, "/livez").status == 200
+    with HttpServer(filed.streams, HttpOptions(port=0)) as server:
+        for _ in range(4):
+            with contextlib.ExitStack() as stack:
+                opened = [stack.enter_context(connected(server)) for _ in range(250)]
+                for connection in opened[::2]:
+                    connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                for connection in opened[::4]:
+                    assert connection.recv(12) == b"HTTP/1.1 200"
+        wait_until(lambda: connections_kept() <= before, "nothing is kept of them")
+        assert ask(server.url, "/livez").status == 200
 
 
 def test_a_server_that_stops_closes_the_connection_of_who_does_not_read(filed: Served) -> None:

@@ -210,6 +210,45 @@ def test_wrong_credentials_stop_it_with_the_cure(
         assert serde.deserializer(topic)(serde.serializer(topic)({"x": 1})) == {"x": 1}
 
 
+@pytest.mark.parametrize("place", ["the key", "the url"])
+def test_wrong_credentials_are_told_with_the_registrys_url_and_no_secret(
+    registry_server: RegistryServer,
+    connect: Connect,
+    topic: str,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+) -> None:
+    with RegistryProxy(registry_server.url, "ada:secret") as proxy:
+
+        def points(user_info: str) -> tuple[SchemaRegistry, Serde[Any]]:
+            if place == "the key":
+                made = connect(url=proxy.url, basic_auth_user_info=user_info, max_retries=0)
+            else:
+                url = proxy.url.replace("//", f"//{user_info}@")
+                made = connect(url=url, max_retries=0)
+            return made, made.avro(schema=POINT)
+
+        _, known = points("ada:secret")
+        data = known.serializer(topic)({"x": 1})
+        told = []
+        for user_info in ("ada:wrong-secret", "eve:secret-of-eve"):
+            registry, serde = points(user_info)
+            topology = copies(topic, serde)
+            told += [repr(registry), repr(serde), str(topology.describe())]
+            with TopologyTestDriver(topology, CONTINUE) as driver:
+                with pytest.raises(SchemaRegistryError, match=r"401|Unauthorized") as refused:
+                    driver.pipe_raw(topic, b"k", data, 0)
+                told += messages(refused.value)
+            assert proxy.url in str(refused.value)
+        _, down = points("eve:secret-of-eve")
+        proxy.down()
+        with pytest.raises(SchemaRegistryError, match="does not answer") as unanswered:
+            down.deserializer(topic)(data)
+        told += messages(unanswered.value)
+
+    assert [text for text in (*told, caplog.text) if "secret" in text] == []
+
+
 def test_the_registry_is_asked_once_for_what_it_has_said(
     proxy: RegistryProxy, connect: Connect, topic: str
 ) -> None:
@@ -258,6 +297,11 @@ def test_down_later_it_stops_at_the_first_schema_that_is_new(
         ):
             driver.pipe_raw(topic, b"k", new, 2)
         assert [value for _, value, _, _ in driver.produced_raw("out")] == [b'{"x":1}'] * 2
+
+
+def messages(error: BaseException | None) -> list[str]:
+    """Return what an error says, and what has caused it."""
+    return [] if error is None else [str(error), *messages(error.__cause__)]
 
 
 def copies(topic: str, points: Serde[Any]) -> Any:

@@ -25,7 +25,9 @@ from pystreams.errors import FatalStreamsError, ProcessingError, SerializationEr
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.dead_letters import HEADER_TOPIC
+from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.spec import StoreEngine
+from pystreams.stores.files.metadata import pack_long
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
 
@@ -113,6 +115,30 @@ def test_restart_reads_the_rest_and_has_all(tmp_path: Path, guarantee: str) -> N
 
     assert filled_with(process) == 2
     assert app.look_up(process, "a", "b", "c") == ["Eva", "Bo", "nobody"]
+    process.stop()
+
+
+def test_global_store_and_kafka_streams_go_on_from_each_others_offsets(tmp_path: Path) -> None:
+    """They are the next ones, where a task's store has the last, and 0 of an empty partition."""
+    app = Lookups(tmp_path)
+    partition = app.broker.partition_for("people", b"a")
+    empty = TopicPartition("people", 1 - partition.partition)
+    app.people(a="Ava")
+    app.people(a="Eva")
+    process = app.process(topology=looking_up())
+    process.start()
+    process.stop()
+
+    (kept,) = tmp_path.rglob("rocksdb/people")
+    offsets = process.disk.files(kept).metadata
+    assert offsets[f"{partition}".encode()] == pack_long(2)
+    offsets[f"{empty}".encode()] = pack_long(0)
+
+    app.people(a="Ada")
+    process.start()
+    assert (filled_with(process), app.look_up(process, "a")) == (1, ["Ada"])
+    assert process.global_state is not None
+    assert process.global_state.task.state.position_of("people") == Position({partition: 2})
     process.stop()
 
 

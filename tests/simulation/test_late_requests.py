@@ -44,7 +44,11 @@ class KeepsItsEpoch(SimulatedProducer):
 
 class ClientsThatKeepTheirEpoch(SimulatedClients):
     def producer(
-        self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
+        self,
+        client_id: str,
+        transactional_id: str | None,
+        topics: Collection[str] = (),
+        sharing: int = 1,
     ) -> SimulatedProducer:
         return KeepsItsEpoch(self._broker, self._lifeline, client_id, transactional_id)
 

@@ -204,3 +204,46 @@ def test_many_records_of_one_wait_no_longer_than_a_transaction_may(tmp_path: Pat
 
     assert service.calls == 20 * 4
     assert len(app.broker.committed_records("dead")) == 20
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_retry_behind_a_full_limit_has_the_other_tasks_wait_and_the_clock_go_on(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """What waits is not committed, so that no room is made: to poll without a pause is in vain."""
+    limit_bytes = 64_000
+    app = Application(
+        tmp_path, guarantee, partitions=2, statestore_uncommitted_max_bytes=limit_bytes
+    )
+    service = Service(app)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    large = stream.map_values(lambda value: value * limit_bytes)
+    large.group_by_key(key_serde=serdes.STRING, value_serde=serdes.STRING).reduce(
+        lambda _, new: new, name="before", caching=False
+    )
+    retry = Retry(on=TimeoutError, max=6)
+    answered = stream.map_values(
+        lambda value: service(value) if value == "slow" else value, retry=retry
+    )
+    grouped = answered.group_by_key(key_serde=serdes.STRING, value_serde=serdes.STRING)
+    grouped.count(name="counts", caching=False).to_stream().to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.LONG
+    )
+    process = app.process(topology=builder.build())
+    process.start()
+    app.feed(*"abcdef")
+    app.run_until_processed(process)
+    service.down = True
+    app.broker.produce("in", b"a", b"slow", app.clock.now_ms())
+    while not service.calls:
+        process.step()
+    app.feed(*"bcdef")
+
+    began_ms = app.clock.now_ms()
+    for _ in range(20):
+        process.step()
+    assert app.clock.now_ms() > began_ms
+    service.down = False
+    app.run_until_processed(process)
+    assert stored_counts(process) == dict.fromkeys("abcdef", 2)

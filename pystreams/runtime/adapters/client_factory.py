@@ -6,12 +6,14 @@ from collections.abc import Collection
 from functools import partial
 
 from pystreams.config import GroupProtocol, StreamsConfig, clients
+from pystreams.config.buffer_shares import input_share
 from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
 from pystreams.runtime.adapters.administering.topic_limits import described_limits
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.consuming.confluent_restore_consumer import ConfluentRestoreConsumer
+from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits
 from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 from pystreams.runtime.core.error_handlers import handler_of
@@ -45,7 +47,9 @@ class ConfluentClients:
             client_id=client_id,
             group_instance_id=group_instance_id if static else None,
         )
-        return ConfluentConsumer(own, self._outage)
+        share = input_share(self._config.input_buffer_max_bytes, self._config.num_stream_threads)
+        held = PausedPartitions(HeldLimits(bytes=share.client_bytes))
+        return ConfluentConsumer(own, self._outage, paused=held)
 
     def restore_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
         """Make the restore consumer of a thread."""
@@ -63,11 +67,17 @@ class ConfluentClients:
         return ConfluentRestoreConsumer(own, self._outage, reads="history")
 
     def producer(
-        self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
+        self,
+        client_id: str,
+        transactional_id: str | None,
+        topics: Collection[str] = (),
+        sharing: int = 1,
     ) -> ConfluentProducer:
         """Make a producer; transactional when an id is given."""
         return ConfluentProducer(
-            clients.producer_config(self._config, transactional_id, client_id=client_id),
+            clients.producer_config(
+                self._config, transactional_id, client_id=client_id, sharing=sharing
+            ),
             self._outage,
             self._batch_limits,
             topics=topics,

@@ -98,8 +98,8 @@ class EmbeddedClient(ABC):
         """Have a function say what is done when an error has ended a stream thread.
 
         It is called with the error, by the thread that ends, and returns
-        `StreamThreadExceptionResponse.REPLACE_THREAD` or `SHUTDOWN_CLIENT`, which is also what is
-        done without one. Before `start`. Spec: KIP-671.
+        `StreamThreadExceptionResponse.REPLACE_THREAD`, `SHUTDOWN_APPLICATION` or `SHUTDOWN_CLIENT`,
+        which is also what is done without one. Before `start`. Spec: KIP-671.
 
         Raises:
             StreamsError: The application was started.

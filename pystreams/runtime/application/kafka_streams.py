@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
@@ -335,9 +336,8 @@ class KafkaStreams(DiscoveringClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            identity = ProcessIdentity.of(
-                config, directory.process_id, kept=directory.kept_identity
-            )
+            kept = directory.kept_identity
+            identity = ProcessIdentity.of(config, directory.process_id, kept=kept)
             self._client_id = identity.client_id
             parts = ThreadParts(
                 plan=self._plan,
@@ -359,6 +359,7 @@ class KafkaStreams(DiscoveringClient):
                 partition_counts=topics.partition_counts,
                 paused=self._paused,
                 restore_listener=self._restore_listener,
+                shut_down=partial(self._fail, leave_group=True),
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
@@ -373,9 +374,11 @@ class KafkaStreams(DiscoveringClient):
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
         count = 0 if self._global.is_all else self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
-        self._runner = ThreadRunner(self._threads, parts, self._uncaught_handler, self._stop)
+        self._runner = runner = ThreadRunner(
+            self._threads, parts, self._uncaught_handler, self._stop, self._fail
+        )
         self._running_threads = running = [
-            threading.Thread(target=self._run_thread, args=(number,), name=thread.name)
+            threading.Thread(target=runner.run, args=(number,), name=thread.name)
             for number, thread in enumerate(self._threads)
         ]
         for thread in running:
@@ -390,11 +393,6 @@ class KafkaStreams(DiscoveringClient):
                 thread.join(cleaner.interval_s)
                 cleaner.maybe_clean(running=self.state is State.RUNNING)
 
-    def _run_thread(self, number: int) -> None:
-        assert self._runner is not None, "made before the threads"
-        if (error := self._runner.run(number)) is not None:
-            self._fail(error)
-
-    def _fail(self, error: StreamsError) -> None:
+    def _fail(self, error: StreamsError, leave_group: bool | None = None) -> None:  # noqa: FBT001
         self._error = self._error or error
-        self.close(0)
+        self.close(0, leave_group=leave_group)

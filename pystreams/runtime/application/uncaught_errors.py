@@ -16,6 +16,7 @@ from enum import Enum
 
 from pystreams.errors import StreamsError
 from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -26,16 +27,16 @@ _PAUSE_S = 0.5
 
 
 class StreamThreadExceptionResponse(Enum):
-    """What to do when an error has ended a stream thread.
-
-    Differs from Kafka: there is no SHUTDOWN_APPLICATION, which stops all processes. It travels in
-    the assignor's user data there, and librdkafka's assignors have none.
-    """
+    """What to do when an error has ended a stream thread."""
 
     REPLACE_THREAD = "replace thread"
     """Start another in its place, after half a second; the others go on meanwhile."""
     SHUTDOWN_CLIENT = "shutdown client"
     """Stop this process's threads: the application ends with the error."""
+    SHUTDOWN_APPLICATION = "shutdown application"
+    """Stop all processes of the application. The others commit and end, with an error that names
+    this one: within seconds, or half a minute where a share does not change. This one waits for
+    them."""
 
 
 UncaughtExceptionHandler = Callable[[StreamsError], StreamThreadExceptionResponse]
@@ -50,6 +51,7 @@ class ThreadRunner:
         parts: What they are made of.
         handler: What the program says; None stops the application.
         stop: Set when the application stops.
+        failed: Stops this process for an error, and has its members leave the group if so told.
 
     Attributes:
         replaced: How many were replaced so far.
@@ -61,38 +63,68 @@ class ThreadRunner:
         parts: ThreadParts,
         handler: UncaughtExceptionHandler | None,
         stop: threading.Event,
+        failed: Callable[[StreamsError, bool | None], None],
     ) -> None:
         self.replaced = 0
         self._threads = threads
         self._parts = parts
         self._handler = handler
         self._stop = stop
+        self._failed = failed
         self._lock = threading.Lock()
+        self._asks_others = False
 
-    def run(self, number: int) -> StreamsError | None:
-        """Run a thread, and those in its place; return what has ended the last one.
+    def run(self, number: int) -> None:
+        """Run a thread, and those in its place; tell what has ended the last one.
 
         Args:
             number: Its place in the list.
         """
-        while True:
-            thread = self._threads[number]
-            thread.run()
-            error = thread.error
-            if error is None or not self._replaces(error) or self._stop.wait(_PAUSE_S):
-                return error
-            with self._lock:
-                self.replaced += 1
-            self._threads[number] = another = StreamThread(number + 1, self._parts)
-            _log.warning("stream thread replaced", thread=another.name, error=str(error))
-            if self._stop.is_set():  # Who set it may have told the one before.
-                another.stop()
+        response = self._run_once(number)
+        while response is StreamThreadExceptionResponse.REPLACE_THREAD:
+            if self._stop.wait(_PAUSE_S):
+                break
+            self._replace(number)
+            response = self._run_once(number)
+        thread = self._threads[number]
+        if thread.error is None:
+            return
+        asks_others = response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
+        self._failed(thread.error, True if asks_others else None)
+        if asks_others and self._is_first():
+            ApplicationShutdown(thread.name, self._parts).run()
 
-    def _replaces(self, error: StreamsError) -> bool:
+    def _run_once(self, number: int) -> StreamThreadExceptionResponse:
+        thread = self._threads[number]
+        thread.run()
+        response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+        if thread.error is not None:
+            response = self._response(thread.error)
+        if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
+            thread.stop(leave_group=True)  # Nobody shall wait for its session.
+        thread.shut_down()
+        return response
+
+    def _replace(self, number: int) -> None:
+        with self._lock:
+            self.replaced += 1
+        error = self._threads[number].error
+        self._threads[number] = another = StreamThread(number + 1, self._parts)
+        _log.warning("stream thread replaced", thread=another.name, error=str(error))
+        if self._stop.is_set():  # Who set it may have told the one before.
+            another.stop()
+
+    def _is_first(self) -> bool:
+        """Return whether no other thread of this process asks the others already."""
+        with self._lock:
+            first, self._asks_others = not self._asks_others, True
+        return first
+
+    def _response(self, error: StreamsError) -> StreamThreadExceptionResponse:
         if self._handler is None or self._stop.is_set():
-            return False
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         try:
-            return self._handler(error) is StreamThreadExceptionResponse.REPLACE_THREAD
+            return self._handler(error)
         except Exception as raised:  # noqa: BLE001 - the user's code may raise anything
             _log.error("the uncaught exception handler failed", error=str(raised))
-            return False
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT

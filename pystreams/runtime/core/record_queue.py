@@ -27,6 +27,7 @@ from pystreams.runtime.core.dead_letters import WaitingDeadLetters
 from pystreams.runtime.core.deserializers import Deserializers, seeing
 from pystreams.runtime.core.error_context import ErrorContext
 from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask
+from pystreams.runtime.core.waiting_bytes import OVERHEAD_BYTES, bytes_of_headers
 from pystreams.topology.contracts.extractors import (
     ConsumerRecord,
     TimestampExtractor,
@@ -80,6 +81,7 @@ class RecordQueue:
         "_end_offset",
         "_extractor",
         "_handler",
+        "_has_headers",
         "_items",
         "_node",
         "_position",
@@ -119,6 +121,7 @@ class RecordQueue:
         self._handler = handler
         self._items: list[Item] = []
         self._sizes: list[int] = []
+        self._has_headers = False
         self._position = 0
         self._end_offset = 0
         self._before_take = (0, -1)
@@ -127,6 +130,14 @@ class RecordQueue:
     def __len__(self) -> int:
         """Return how many records wait."""
         return len(self._items) - self._position
+
+    def waiting_bytes(self) -> int:
+        """Return what the records take that wait; any thread may ask."""
+        sizes = self._sizes[self._position :]
+        found = sum(sizes) + OVERHEAD_BYTES * len(sizes)
+        if self._has_headers:
+            found += sum(map(bytes_of_headers, map(message_of, self._items[self._position :])))
+        return found
 
     def waiting(self, limit: int) -> list[Item]:
         """Return the next records, at most so many; they go on waiting."""
@@ -177,6 +188,7 @@ class RecordQueue:
         items = list(zip(keys, values, timestamps, headers, messages, strict=True))
         if self._extractor is not fail_on_invalid_timestamp or min(timestamps, default=0) < 0:
             items, sizes = self._extract_timestamps(items, sizes)
+        self._has_headers = any(headers) or (self._has_headers and bool(self._items))
         self._items.extend(items)
         self._sizes.extend(sizes)
         self._end_offset = last_offset + 1

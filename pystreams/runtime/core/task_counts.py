@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pystreams.ids import TopicPartition
 from pystreams.metrics import Recording
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.node_meters import NodeMeters
@@ -51,6 +52,12 @@ class TaskCounts:
         in_queues = sum(queue.dropped for queue in list(self.group.queues.values()))
         in_operators = self.operators.dropped_records
         return self._dropped_before + in_operators + self._state_manager.dropped.count + in_queues
+
+    def buffered_bytes(self, partition: TopicPartition | None = None) -> int:
+        """Return what the records take that wait, of one partition or of all."""
+        queues = self.group.queues
+        asked = list(queues.values()) if partition is None else [queues[partition]]
+        return sum(queue.waiting_bytes() for queue in asked)
 
     def produced(self) -> dict[str, int]:
         """Return how many records were handed to the producer, by topic."""

@@ -13,6 +13,8 @@ right from inside, and a look at the whole group shows them:
   id. The one that comes later stands by, outside of the group, until the other has gone. So does
   one that was fenced and sees the other: the other may be unable to see it.
 
+A member may also ask all to end (`SHUTDOWN_APPLICATION`, `application_shutdown`).
+
 Everything is derived from the topology and from what the broker says of the group; nothing is
 kept from the run before. The broker is asked without waiting: after each assignment, before the
 first task starts, and now and then.
@@ -33,6 +35,7 @@ from pystreams.runtime.cluster.group_description import (
     of_another_topology,
 )
 from pystreams.runtime.cluster.partial_tasks import stranded
+from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down
 from pystreams.runtime.loop.fenced_identity import IdentityGuard
 from pystreams.runtime.loop.waiting_for_partitions import Absence
 from pystreams.runtime.ports import ConsumerPort
@@ -177,7 +180,10 @@ class GroupWatch:
 
     def _judge(self, group: GroupDescription) -> None:
         others = group.others(self._consumer().member_id())
-        if self._stands_by_since_ms is not None:
+        if asking := next(filter(asks_to_shut_down, others), None):
+            _log.warning("another process asks all to end", thread=self._name, by=str(asking))
+            self._parts.shut_down(FatalStreamsError(_told_to_end(asking)))
+        elif self._stands_by_since_ms is not None:
             self._stand_by_on(others, self._stands_by_since_ms)
         elif self._absence.lasts:
             if not group.settled:
@@ -343,3 +349,11 @@ class GroupWatch:
             return False
         self._told_ms[what] = now_ms
         return True
+
+
+def _told_to_end(asking: GroupMember) -> str:
+    return (
+        f"the application was shut down by another process, as its uncaught exception handler "
+        f"said (SHUTDOWN_APPLICATION): {asking.client_id} on {asking.host}, whose log has the "
+        "cause. Everything processed here is committed: start again when the cause is gone"
+    )

@@ -69,7 +69,10 @@ class Processing:
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
+        # Tasks of whose outputs some may not be sent: their producer had no room. In order.
+        self._unsent: dict[StreamTask, None] = {}
         self._now_ms = 0
+        self._refused = False
         self.ledger = manager.ledger
         self.processed_records = 0
         self.at_work: StreamTask | None = None
@@ -97,8 +100,10 @@ class Processing:
             How many records were processed.
         """
         processed = 0
+        refused = False
         self._now_ms = now_ms
         self._producers.membership.is_doubtful()  # It may have stood still while it polled.
+        self._send_the_rest()
         for task in self._active.in_turn():
             run = self._next_run(task)
             if run is None:
@@ -107,6 +112,9 @@ class Processing:
             count = run.length_within(self._pace.run_records)
             admission = self._admit(task, run, count)
             if not admission.records:
+                if not self._can_commit():
+                    refused = True
+                    continue
                 if not self._commit():
                     return processed
                 # What left a cache may have set off something that comes first.
@@ -114,6 +122,7 @@ class Processing:
                     continue
                 admission = self._admit(task, run, count)
             if not admission.records:
+                refused = True
                 continue
             with _left_to_the_commit(task):
                 processed += self._run(task, run, admission)
@@ -121,6 +130,7 @@ class Processing:
             due = task.commit_requested or not self._pace.until_commit_ms()
             if (due and not self._commit()) or self._pace.poll_due():
                 break
+        self._refused = refused and not processed
         return processed
 
     def go_on(self, now_ms: int) -> None:
@@ -156,9 +166,19 @@ class Processing:
 
     @property
     def over_limit(self) -> bool:
-        """Whether stores hold more uncommitted than they may: a commit is due."""
+        """Whether stores hold more uncommitted than they may: a commit is due, if there can be."""
         limit_bytes = self._uncommitted_max_bytes
-        return limit_bytes != UNLIMITED and self._expected_bytes() > limit_bytes
+        if limit_bytes == UNLIMITED or self._expected_bytes() <= limit_bytes:
+            return False
+        return self._can_commit()
+
+    @property
+    def waits_for_a_retry(self) -> bool:
+        """Whether all room is taken by tasks that are not committed before a record is retried.
+
+        Then no other task goes on either, and there is nothing to do but wait.
+        """
+        return self._refused and not self._can_commit()
 
     def send(self, task: StreamTask) -> None:
         """Hand what a task left in its buffers to its producer.
@@ -167,13 +187,20 @@ class Processing:
         is after the thread stood still, when nothing may be sent.
         """
         if self._producers.membership.is_doubtful():
-            self._request_commit(task)
+            self._leave_to_the_commit(task)
             return
         try:
             self._producers.of_task(task.task_id).send(task.outputs())
         except (RetriableClientError, TransactionAbortableError) as error:
             _log.warning("sending failed", task=str(task.task_id), why=str(error))
-            self._request_commit(task)
+            self._leave_to_the_commit(task)
+
+    def _send_the_rest(self) -> None:
+        """Send what could not be sent, before its tasks process more: it is not to pile up."""
+        unsent, self._unsent = self._unsent, {}
+        for task in unsent:
+            if task.state is TaskState.RUNNING:
+                self.send(task)
 
     def flush_caches(self) -> None:
         """Log and forward what record caches hold."""
@@ -188,9 +215,15 @@ class Processing:
             self._active.note(task)
         self._flush_growth.observe(cached, self._written_bytes() - before)
 
+    def _can_commit(self) -> bool:
+        """Return whether a commit would make room: not all put it off until a retry is over."""
+        if not all(task.held.commit_put_off for task in self._active.uncommitted()):
+            return True
+        return all(task.held.retry_at_ms is None for task in self._active.awaiting())
+
     def _next_run(self, task: StreamTask) -> Run | None:
         """Return what a task is to process next, None when it is not ready."""
-        if not task.ready(self._now_ms):
+        if task in self._unsent or not task.ready(self._now_ms):
             return None
         task.time.now_ms = self._now_ms
         return task.next_run(max(map(self._pace.run_records, task.partitions)))
@@ -238,7 +271,8 @@ class Processing:
         self.send(task)
         return processed
 
-    def _request_commit(self, task: StreamTask) -> None:
+    def _leave_to_the_commit(self, task: StreamTask) -> None:
+        self._unsent[task] = None
         task.request_commit()
         self._active.note(task)
 

@@ -88,10 +88,7 @@ class StreamThread:
         self._leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._producers = TaskProducers(
-            parts.clients,
-            parts.settings.guarantee,
-            plan=parts.plan,
-            process_id=parts.identity.process_id,
+            parts,
             thread_index=index,
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
@@ -176,15 +173,13 @@ class StreamThread:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
-        """Run until stopped; keeps what ended it in `error`."""
+        """Run until stopped, and keep what ended it in `error`; `shut_down` comes next."""
         try:
             self.join_group()
             while not self._stop.is_set():
                 self.run_once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
             self._failed("stream thread failed", error)
-        finally:
-            self.shut_down()
 
     def join_group(self) -> None:
         """Subscribe to the topology's topics."""
@@ -209,7 +204,7 @@ class StreamThread:
         paused = self._parts.paused.is_set()
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
         moving = self._restorer.active or self._manager.standbys.catching_up
-        at_once = busy or (moving and not paused)
+        at_once = (busy and not self._processing.waits_for_a_retry) or (moving and not paused)
         timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._pace, now_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
@@ -235,7 +230,7 @@ class StreamThread:
         if not paused:
             self._processing.punctuate(now_ms)
         self._maybe_commit()
-        self._input.balance()
+        self._input.balance(batches)
         self._report.publish_if_due()
         self._summary.log_if_due(self._report.latest)
         return processed

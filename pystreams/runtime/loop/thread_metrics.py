@@ -188,6 +188,8 @@ class ThreadMetrics:
         meters = task.state_manager.meters().values()
         cached_bytes = sum(meter.cached_bytes for meter in meters)
         yield MetricName("active-buffer-count", TASK_GROUP, tags), task.buffered_records()
+        buffered_bytes = task.counts.buffered_bytes()
+        yield MetricName("input-buffer-bytes-total", TASK_GROUP, tags), buffered_bytes
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
         for name, by_topic in (

@@ -2,7 +2,9 @@
 
 A global store is the image of one topic, all partitions of it. It has no changelog: the topic is
 one, and its offsets are committed with the data, in one batch. So a restart reads what has come
-since. What can't be continued is read anew from the beginning, that store alone:
+since. They are those to read next, where a task's store has the last: so Kafka Streams has them,
+and each goes on in the other's directory. What can't be continued is read anew from the beginning,
+that store alone:
 
 - the topic is another one of the same name, or no longer holds what comes next;
 - its files are damaged;
@@ -65,6 +67,10 @@ class _GlobalStore:
     def position(self) -> Position:
         """Return which input is in it, committed or not; for any thread."""
         return Position(self.processed.copy())
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Return where each partition that something came of goes on."""
+        return {partition: last + 1 for partition, last in self.processed.items()}
 
 
 class GlobalStateManager:
@@ -193,7 +199,7 @@ class GlobalStateManager:
         """Make all stores durable with their offsets."""
         for found in self._stores.values():
             if found.processed:
-                commit = partial(found.store.commit, found.processed.copy())
+                commit = partial(found.store.commit, found.next_offsets())
                 found.meters.timed(commit, found.meters.commits)
                 found.meters.uncommitted_bytes = 0
 
@@ -240,9 +246,9 @@ class GlobalStateManager:
             )
         )
         for partition in found.partitions:
-            last_offset = found.store.committed_offset(partition)
-            if last_offset is not None:
-                found.processed[partition] = last_offset
+            next_offset = found.store.committed_offset(partition)
+            if next_offset:  # Kafka Streams says 0 of a partition that was empty.
+                found.processed[partition] = next_offset - 1
 
     def _why_anew(
         self, found: _GlobalStore, held: Mapping[TopicPartition, OffsetRange]

@@ -9,15 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer
 from pystreams.runtime.ports import ProducerPort
 from pystreams.runtime.tasks.standstill_guard import Membership
-from pystreams.topology.plan.topology_plan import TopologyPlan
+from pystreams.runtime.tasks.thread_parts import ThreadParts
+from pystreams.topology.plan.partition_plan import partitions_of_tasks
 
 
 class StreamsProducer:
@@ -91,20 +91,11 @@ class StreamsProducer:
         self.port.close()
 
 
-class _MakesProducers(Protocol):
-    def producer(
-        self, client_id: str, transactional_id: str | None, topics: Collection[str]
-    ) -> ProducerPort: ...
-
-
 class TaskProducers:
     """The producers of one thread.
 
     Args:
-        clients: Makes producers.
-        guarantee: The processing guarantee.
-        plan: The topology's plan.
-        process_id: Identity of the process, stable across restarts.
+        parts: What the thread is made of.
         thread_index: The thread's number in its process.
         client_id: The thread's client id.
         membership: Tells when nothing may be sent.
@@ -112,21 +103,19 @@ class TaskProducers:
 
     def __init__(
         self,
-        clients: _MakesProducers,
-        guarantee: ProcessingGuarantee,
+        parts: ThreadParts,
         *,
-        plan: TopologyPlan,
-        process_id: str,
         thread_index: int,
         client_id: str,
         membership: Membership,
     ) -> None:
         self.membership = membership
-        self._clients = clients
-        self._topics = plan.output_topics()
-        self._guarantee = guarantee
-        self._application_id = plan.application_id
-        self._thread_transactional_id = f"{plan.application_id}-{process_id}-{thread_index}"
+        self._parts = parts
+        self._topics = parts.plan.output_topics()
+        self._guarantee = parts.settings.guarantee
+        self._application_id = parts.plan.application_id
+        process_id = parts.identity.process_id
+        self._thread_transactional_id = f"{self._application_id}-{process_id}-{thread_index}"
         self._client_id = client_id
         self._by_task: dict[TaskId, StreamsProducer] = {}
         self._of_thread: StreamsProducer | None = None
@@ -178,7 +167,15 @@ class TaskProducers:
     ) -> StreamsProducer:
         producer = held()
         if producer is None:
-            port = self._clients.producer(client_id, transactional_id, self._topics)
+            port = self._parts.clients.producer(
+                client_id, transactional_id, self._topics, self._sharing()
+            )
             producer = StreamsProducer(port, transactional=transactional_id is not None)
             keep(producer)
         return producer
+
+    def _sharing(self) -> int:
+        """Return how many producers a process may have: with one a task, it may get all tasks."""
+        if self._guarantee is not ProcessingGuarantee.EXACTLY_ONCE:
+            return self._parts.settings.threads
+        return len(partitions_of_tasks(self._parts.plan, self._parts.partition_counts(())))

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from pystreams.config import StreamsConfig
+from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.cluster.streams_metadata import client_id_with
@@ -78,6 +79,7 @@ class ThreadParts:
         identity: Who its process is.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
+        shut_down: Ends this process in order, as another one asks for; called with what to tell.
         paused: Set while nothing is to be processed or restored.
         restore_listener: Told of restores, or None.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
@@ -96,6 +98,7 @@ class ThreadParts:
     clock: Clock
     identity: ProcessIdentity
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
+    shut_down: Callable[[StreamsError], None]
     paused: threading.Event = field(default_factory=threading.Event)
     restore_listener: StateRestoreListener | None = None
     make_stop_event: Callable[[], threading.Event] = threading.Event

@@ -215,8 +215,9 @@ class StateStore(Protocol):
         nothing, for stores whose writes are durable at once.
 
         Args:
-            changelog_offsets: For each changelog partition the offset of the last record applied.
-                To be ignored by a store that does not manage offsets.
+            changelog_offsets: For each changelog partition the offset of the last record applied;
+                a global store's are those to read next, as in Kafka Streams. To be ignored by a
+                store that does not manage offsets.
 
         Raises:
             StateStoreError: The disk is full or gone; the store keeps what it had committed.

@@ -262,8 +262,9 @@ class SimulatedClients:
         self._lifeline = lifeline
 
     def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
-        """Make a group consumer."""
-        return SimulatedConsumer(self._broker, self._lifeline, client_id, group_instance_id)
+        """Make a group consumer; a static member if it has an instance id."""
+        instance_id = group_instance_id or None
+        return SimulatedConsumer(self._broker, self._lifeline, client_id, instance_id)
 
     def restore_consumer(self, client_id: str) -> SimulatedRestoreConsumer:
         """Make a restore consumer."""
@@ -280,6 +281,7 @@ class SimulatedClients:
         client_id: str,
         transactional_id: str | None,
         topics: Collection[str] = (),
+        sharing: int = 1,
     ) -> SimulatedProducer:
         """Make a producer."""
         return SimulatedProducer(self._broker, self._lifeline, client_id, transactional_id)

@@ -25,6 +25,7 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.settings import (
     ThreadSettings,
@@ -86,6 +87,7 @@ class SimulatedProcess:
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.
         crashes: How often it has crashed.
+        told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class SimulatedProcess:
         self.threads: list[StreamThread] = []
         self.global_state: SimulatedGlobalState | None = None
         self.crashes = 0
+        self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._broker = broker
         self._real_stores = real_stores
@@ -128,6 +131,7 @@ class SimulatedProcess:
         """
         assert not self.threads, "it runs already"
         self._lives += 1
+        self.told_to_end = None
         self._lifeline = Lifeline(self.process_id, self._broker.faults)
         self.clients = self._make_clients(self._broker, self._lifeline)
         partitions = plan_partitions(self.plan, self._broker.partition_counts())
@@ -157,6 +161,8 @@ class SimulatedProcess:
     def step(self, index: int = 0) -> int:
         """Run one iteration of one thread.
 
+        A process that another one tells to end stops.
+
         Returns:
             How many records it processed; 0 if the process crashed in it.
 
@@ -167,7 +173,7 @@ class SimulatedProcess:
         try:
             if self.global_state is not None:
                 self.global_state.thread.run_once()
-            return thread.run_once()
+            processed = thread.run_once()
         except SimulatedCrash:
             self._die()
             return 0
@@ -175,6 +181,17 @@ class SimulatedProcess:
             thread.error = error
             self.stop()
             raise
+        if self.told_to_end is not None:
+            self.stop(leave_group=True)
+        return processed
+
+    def shut_down_application(self) -> ApplicationShutdown:
+        """Stop, and ask the other processes to: step what is returned until it is over."""
+        name = self.threads[0].name
+        self.stop(leave_group=True)
+        request = ApplicationShutdown(name, self._parts(0, self._broker.partition_counts()))
+        request.begin()
+        return request
 
     def crash_in(self, calls: int | None) -> None:
         """Crash at the call of a port or a disk after this many others; None takes it back."""
@@ -199,11 +216,11 @@ class SimulatedProcess:
         self._lifeline.alive = False
         self._die()
 
-    def stop(self) -> None:
-        """Stop all threads in order: commit, close, leave the group."""
+    def stop(self, *, leave_group: bool | None = None) -> None:
+        """Stop all threads in order: commit, close, leave the group as `KafkaStreams.close`."""
         try:
             for thread in self.threads:
-                thread.stop()
+                thread.stop(leave_group=leave_group)
                 thread.shut_down()
             if self.global_state is not None:
                 self.global_state.thread.stop()
@@ -271,9 +288,13 @@ class SimulatedProcess:
                 survives=self._lives > 1,
             ),
             partition_counts=counts_of,
+            shut_down=self._end,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=InlineExecutor,
         )
+
+    def _end(self, error: StreamsError) -> None:
+        self.told_to_end = error
 
     def _build(self, builder: StoreBuilder) -> StateStore:
         """Put a simulated engine under each store but those in memory."""

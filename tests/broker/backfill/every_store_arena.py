@@ -17,7 +17,7 @@ from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS, content
 from tests.broker.application import Application, Running
 from tests.broker.backfill import every_store_app
-from tests.broker.reading import group_members, produce, read_all, values_by_key
+from tests.broker.reading import create_topics, group_members, produce, read_all, values_by_key
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.stores.support import Message
 
@@ -55,8 +55,7 @@ class EveryStoreArena:
         cls, broker: DevelopmentBroker, admin: AdminClient, name: str, home: Path, partitions: int
     ) -> EveryStoreArena:
         topics = [NewTopic(f"{name}-in", partitions), NewTopic(f"{name}-out", partitions)]
-        for created in admin.create_topics(topics).values():
-            created.result(DEADLINE_S)
+        create_topics(admin, topics)
         return cls(name, broker.bootstrap_servers, admin, home)
 
     def application(self, application_id: str) -> Application:

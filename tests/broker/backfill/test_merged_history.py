@@ -23,7 +23,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.application import Application, Running
 from tests.broker.backfill import merging_app
 from tests.broker.exactly_once.arena import entries
-from tests.broker.reading import delete_topics, read_all
+from tests.broker.reading import create_topics, delete_topics, read_all
 from tests.broker.waiting import DEADLINE_S
 
 PARTITIONS = 2
@@ -159,8 +159,7 @@ def shop(
         NewTopic(f"{unique_name}-{end}", num_partitions=PARTITIONS)
         for end in ("orders", "prices", *outputs)
     ]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     producer = Producer(
         {
             "bootstrap.servers": servers,

@@ -34,8 +34,8 @@ from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
-from tests.broker.reading import produce, read_all
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.reading import create_topics, produce, read_all
+from tests.broker.waiting import wait_until
 from tests.sharing import SHORT_LIVED
 
 DAY_MS = 86_400_000
@@ -121,8 +121,7 @@ class OldHistory:
         self._publication = publication_of(self._plan, self.results, counts)
 
     def create(self, *topics: NewTopic) -> None:
-        for created in self.admin.create_topics(list(topics)).values():
-            created.result(DEADLINE_S)
+        create_topics(self.admin, list(topics))
 
     def changelog(self, store: str) -> str:
         return self._plan.changelog_topic(store)

@@ -84,7 +84,7 @@ def test_second_operator_in_another_directory_is_refused_and_the_first_goes_on(
     told = refused(scene.arena)
 
     assert "published to this group already" in told
-    assert first.ended(deadline_s=100) == 0, first.tail()
+    assert first.ended() == 0, first.tail()
 
 
 def test_group_that_was_handed_over_is_refused_with_what_is_left_to_do(

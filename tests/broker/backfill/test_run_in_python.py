@@ -28,6 +28,7 @@ from pystreams.broker import DevelopmentBroker
 from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets, produce, read_all
+from tests.broker.waiting import DEADLINE_S
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 RECORDS = 20
@@ -133,7 +134,7 @@ def test_one_call_stages_and_publishes_and_does_neither_twice(
     with pytest.raises(PublishingRefusedError, match=f"there is no topic '{topic}-out'"):
         once_more()
     assert not (tmp_path / "staged").exists()
-    admin.create_topics([NewTopic(f"{topic}-out", 1)])[f"{topic}-out"].result(30)
+    admin.create_topics([NewTopic(f"{topic}-out", 1)])[f"{topic}-out"].result(DEADLINE_S)
     done, again = once_more(), once_more()
 
     assert done.published is not None

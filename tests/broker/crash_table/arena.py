@@ -23,7 +23,7 @@ from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.time_segments.segments import segment_id_of
 from tests.broker.application import Application, Running
 from tests.broker.crash_table import everywhere_app
-from tests.broker.reading import committed_offsets, produce, read_all, values_by_key
+from tests.broker.reading import committed_offsets, create_topics, produce, read_all, values_by_key
 from tests.every_store import BUILDERS, IN_MEMORY, replayed, without_stale_entries
 
 GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
@@ -96,8 +96,7 @@ class Arena:
         self._first_ms = SystemClock().now_ms() - RECORDS * STEP_MS
         self._fed = 0
         new = [NewTopic(f"{name}-{end}", num_partitions=1) for end in ("in", "out")]
-        for created in admin.create_topics(new).values():
-            created.result(30)
+        create_topics(admin, new)
 
     def application(
         self, kill: str = "", *, plain: bool = False, setter: str = "small_memtables"

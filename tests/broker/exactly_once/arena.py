@@ -13,8 +13,14 @@ from pystreams.stores.engines.rocksdb import RocksDBEngine
 from tests.broker.application import Application, Running
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.feed import KEYS, Feed
-from tests.broker.reading import LastNumbers, high_watermarks, read_all, reader_of, values_by_key
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import (
+    LastNumbers,
+    create_topics,
+    high_watermarks,
+    read_all,
+    reader_of,
+    values_by_key,
+)
 
 PARTITIONS = 2
 GROUPS = len({counting.group_of(f"key {key:02}") for key in range(KEYS)})
@@ -50,8 +56,7 @@ class Arena:
     @classmethod
     def make(cls, broker: DevelopmentBroker, admin: AdminClient, name: str, home: Path) -> Arena:
         topics = [NewTopic(f"{name}-{end}", num_partitions=PARTITIONS) for end in ("in", *OUTPUTS)]
-        for created in admin.create_topics(topics).values():
-            created.result(DEADLINE_S)
+        create_topics(admin, topics)
         return cls(name, broker.bootstrap_servers, home)
 
     def application(self, guarantee: str, **settings: object) -> Application:

@@ -31,7 +31,9 @@ ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 PER_GROUP = KEYS // GROUPS
 
-each_guarantee = pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+each_guarantee = pytest.mark.parametrize(
+    "guarantee", ["exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)]
+)
 each_count = pytest.mark.parametrize(
     "kills", [KILLS, pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(600)])]
 )

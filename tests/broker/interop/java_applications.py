@@ -19,6 +19,8 @@ from tests.parity.generated.kafka import JAVA
 from tests.parity.generated.options import Step
 
 _OWN = {"session.timeout.ms": 6_000, "auto.offset.reset": "earliest"}
+_START_S = 300.0
+"""Maven compiles what is started."""
 MISSING = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
 
 needs_java = pytest.mark.skipif(
@@ -92,7 +94,7 @@ class JavaApplications:
             self.check()
             return reached()
 
-        wait_until(checked, "Kafka Streams", told=self._told)
+        wait_until(checked, "Kafka Streams", deadline_s=_START_S, told=self._told)
 
     def check(self) -> None:
         """Fail if an application has."""

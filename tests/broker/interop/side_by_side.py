@@ -16,7 +16,7 @@ from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
-from tests.broker.reading import read_topics
+from tests.broker.reading import create_topics, read_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
@@ -119,8 +119,7 @@ class SideBySide:
             for topology in self.names():
                 names += [f"{self.application(first, topology)}-{topic}" for topic in OUTPUTS]
         topics = [NewTopic(topic, num_partitions=PARTITIONS) for topic in names]
-        for created in self.admin.create_topics(topics).values():
-            created.result(DEADLINE_S)
+        create_topics(self.admin, topics)
 
     def application(self, first: str, topology: str) -> str:
         """Return an application's id.

@@ -25,8 +25,14 @@ from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import called_app
 from tests.broker.killed.called_app import answer_to
 from tests.broker.killed.timed_feed import PARTITIONS, TimedFeed
-from tests.broker.reading import delete_topics, high_watermarks, long, read_all, reader_of
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import (
+    create_topics,
+    delete_topics,
+    high_watermarks,
+    long,
+    read_all,
+    reader_of,
+)
 
 KILLS = 2
 RECORDS_PER_S = 300
@@ -76,8 +82,7 @@ def arena(
         NewTopic(f"{unique_name}-{topic}", num_partitions=PARTITIONS)
         for topic in ("in", "out", "count")
     ]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

@@ -21,7 +21,14 @@ from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import expiring_app
 from tests.broker.killed.expiring_app import STORE, TTL_MS
-from tests.broker.reading import delete_topics, high_watermarks, long, read_all, reader_of
+from tests.broker.reading import (
+    create_topics,
+    delete_topics,
+    high_watermarks,
+    long,
+    read_all,
+    reader_of,
+)
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 KILLS = 2
@@ -148,8 +155,7 @@ def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
 ) -> Iterator[Arena]:
     topics = [NewTopic(f"{unique_name}-{topic}", num_partitions=1) for topic in ("in", "out")]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

@@ -28,6 +28,7 @@ from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import global_app
 from tests.broker.killed.global_app import NOBODY
 from tests.broker.reading import (
+    create_topics,
     delete_topics,
     high_watermarks,
     read_all,
@@ -145,8 +146,7 @@ def arena(
         NewTopic(f"{unique_name}-{topic}", num_partitions=partitions)
         for topic, partitions in TOPICS.items()
     ]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

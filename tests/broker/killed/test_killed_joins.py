@@ -38,7 +38,14 @@ from tests.broker.killed.joined_app import (
     name_in,
     remainder_of,
 )
-from tests.broker.reading import delete_topics, high_watermarks, long, read_all, reader_of
+from tests.broker.reading import (
+    create_topics,
+    delete_topics,
+    high_watermarks,
+    long,
+    read_all,
+    reader_of,
+)
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 KILLS = 2
@@ -188,8 +195,7 @@ def arena(
 ) -> Iterator[Arena]:
     topics = [NewTopic(f"{unique_name}-{topic}", num_partitions=PARTITIONS) for topic in INPUTS]
     topics += [NewTopic(f"{unique_name}-{table}", num_partitions=1) for table in TABLES]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

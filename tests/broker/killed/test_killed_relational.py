@@ -29,7 +29,7 @@ from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import relational_app
 from tests.broker.killed.relational_app import PREFIX_CHARACTERS, TOPICS
-from tests.broker.reading import delete_topics, high_watermarks, read_all, reader_of
+from tests.broker.reading import create_topics, delete_topics, high_watermarks, read_all, reader_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 KILLS = 2
@@ -182,8 +182,7 @@ def arena(
         NewTopic(f"{unique_name}-{topic}", num_partitions=partitions)
         for topic, partitions in TOPICS.items()
     ]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

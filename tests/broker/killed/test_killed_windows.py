@@ -26,8 +26,14 @@ from tests.broker.killed import windowed_app
 from tests.broker.killed.timed_feed import END_KEY, PARTITIONS, TimedFeed
 from tests.broker.killed.windowed_app import ADVANCE_MS, FINAL, UPDATED
 from tests.broker.killed.windows_model import Row, WindowsModel
-from tests.broker.reading import delete_topics, high_watermarks, long, read_all, reader_of
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import (
+    create_topics,
+    delete_topics,
+    high_watermarks,
+    long,
+    read_all,
+    reader_of,
+)
 
 KILLS = 2
 RECORDS_PER_S = 500
@@ -82,8 +88,7 @@ def arena(
 ) -> Iterator[Arena]:
     topics = [NewTopic(f"{unique_name}-in", num_partitions=PARTITIONS)]
     topics += [NewTopic(f"{unique_name}-{result}", num_partitions=1) for result in UPDATED + FINAL]
-    for created in admin.create_topics(topics).values():
-        created.result(DEADLINE_S)
+    create_topics(admin, topics)
     yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
     delete_topics(admin, f"{unique_name}-")
 

@@ -30,9 +30,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from pystreams.broker import DevelopmentBroker
-from pystreams.broker.network import free_ports
-from tests.sharing import SHORT_LIVED
+from tests.broker.waiting import DEADLINE_S
+from tests.ports import ports_in_a_row
+from tests.sharing import start_broker
 
 USER, PASSWORD = "alice", "alice-has-a-secret"
 GUEST, GUEST_PASSWORD = "bob", "bob-has-a-secret"
@@ -52,7 +52,6 @@ _MECHANISMS = {
 _ITERATIONS = 4096
 _LOGIN_AGAIN_MS = 4000
 """How long a login lasts: the time in which a client notices that its password has changed."""
-_ANSWER_S = 30
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -139,7 +138,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
     ca = _authority(directory, "ca")
     other_ca = _authority(directory, "other-ca")
     pem = _signed(directory, "localhost")
-    plaintext, controller, *others = free_ports(2 + len(_SECURED))
+    plaintext, controller, *others = ports_in_a_row(2 + len(_SECURED))
     ports = dict(zip(_SECURED, others, strict=True))
     clients = f"PLAINTEXT://127.0.0.1:{plaintext}," + ",".join(
         f"{name}://localhost:{port}" for name, port in ports.items()
@@ -175,9 +174,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
         for mechanism in mechanisms.split(","):
             login = f"{prefix}.{mechanism.lower()}.sasl.jaas.config"
             settings[login] = logins[mechanism]
-    broker = DevelopmentBroker.start(
-        directory / "broker", plaintext, settings=settings, jvm_options=SHORT_LIVED
-    )
+    broker = start_broker(directory / "broker", plaintext, settings)
     try:
         started = SecuredBroker(
             plaintext=broker.bootstrap_servers,
@@ -232,7 +229,7 @@ def _client_certificate(directory: Path) -> dict[str, str]:
 
 def _answered(answers: Mapping[Any, Future[Any]]) -> None:
     for answer in answers.values():
-        answer.result(_ANSWER_S)
+        answer.result(DEADLINE_S)
 
 
 def _openssl(directory: Path, *arguments: str) -> None:

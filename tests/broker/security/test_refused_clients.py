@@ -227,10 +227,10 @@ def wait_for_output(
 @pytest.mark.parametrize(
     ("client", "guarantee"),
     [
-        ("", "at_least_once"),
+        pytest.param("", "at_least_once", marks=pytest.mark.sweep),  # Its admin client is above.
         ("consumer.", "at_least_once"),
         ("producer.", "at_least_once"),
-        ("producer.", "exactly_once"),
+        pytest.param("producer.", "exactly_once", marks=pytest.mark.sweep),
         ("producer.", "exactly_once_v2"),
     ],
 )

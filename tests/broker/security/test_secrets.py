@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.broker.network import free_ports, is_port_free
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all
+from tests.ports import ports_in_a_row
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -94,11 +94,6 @@ def planted_application(
         yield Planted(application, file, token_file, topology, topics)
 
 
-def two_free_ports() -> int:
-    """Return a port that is free, as the next one is: the second process serves on that."""
-    return next(port for port in free_ports(20) if is_port_free(port + 1))
-
-
 def answer(port: int, path: str) -> str:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {TOKEN}"}
@@ -123,7 +118,7 @@ def command_lines(group: int) -> list[str]:
 def test_a_run_tells_no_secret(broker: DevelopmentBroker, planted_application: Planted) -> None:
     application = planted_application.application
     produce(broker.bootstrap_servers, planted_application.topics[0], [(b"key", bytes(8))])
-    port = two_free_ports()
+    port, _ = ports_in_a_row(2)
     options = ["--config", str(planted_application.file), "--processes", "2"]
     options += ["--http", str(port), "--http-token-file", str(planted_application.token_file)]
     with application.running(*options) as running:

@@ -22,7 +22,7 @@ from pystreams import (
 )
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.conftest import CreateTopic
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.page.chromium import Chromium
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Application:
         producer = Producer({"bootstrap.servers": self._servers})
         for word in words:
             producer.produce(self.words, word, "k")
-        assert producer.flush(30) == 0
+        assert producer.flush(DEADLINE_S) == 0
 
 
 def _refuse_poison(word: str) -> str:

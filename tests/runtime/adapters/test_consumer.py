@@ -9,7 +9,9 @@ from confluent_kafka import Consumer, KafkaError, Message
 
 from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
 from pystreams.errors import IdentityTakenError, RetriableClientError
+from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.core.waiting_bytes import OVERHEAD_BYTES
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
     Application,
@@ -142,7 +144,9 @@ def test_a_partition_that_holds_back_too_much_is_not_fetched_any_more(
 ) -> None:
     topic = application.topic()
     application.fill(topic, 1000)
-    consumer, (partition,) = _assigned(application, topic, held_records_max=100)
+    consumer, (partition,) = _assigned(
+        application, topic, paused=PausedPartitions(HeldLimits(records=100))
+    )
     consumer.start_at({partition: 0})
     seen = read(consumer, 10, at_once=10)
 
@@ -156,6 +160,25 @@ def test_a_partition_that_holds_back_too_much_is_not_fetched_any_more(
 
     consumer.resume([partition])
     assert seen + read(consumer, 990, at_once=77) == list(range(1000))
+
+
+def test_partitions_that_hold_back_too_many_bytes_are_not_fetched_any_more(
+    application: Application,
+) -> None:
+    topic = application.topic()
+    application.fill(topic, 1000)
+    limits = HeldLimits(bytes=50 * OVERHEAD_BYTES)
+    consumer, (partition,) = _assigned(application, topic, paused=PausedPartitions(limits))
+    consumer.start_at({partition: 0})
+    seen = read(consumer, 10, at_once=10)
+
+    consumer.pause([partition])
+    until(lambda: consumer.poll(60, 0.05) or consumer._stopped)
+
+    assert limits.bytes < consumer._paused.held_bytes() < 3 * limits.bytes
+    consumer.resume([partition])
+    assert seen + read(consumer, 990, at_once=77) == list(range(1000))
+    assert not consumer._paused.held_bytes()
 
 
 def test_start_at_ends_a_pause(application: Application) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from itertools import accumulate
 from pathlib import Path
@@ -44,7 +45,13 @@ TROUBLE = {
 """How often each kind of trouble comes, by its method: parts of about a hundred."""
 _LOOKS = 0.3
 """After how many of the steps the disk of a process is compared with the changelogs."""
-_DISK_FULL = StateStoreError("some", "the disk is full (simulated)")
+
+
+class _DiskFullError(StateStoreError):
+    """What a full disk raises here: a new one each time, since an error keeps its last frames."""
+
+    def __init__(self) -> None:
+        super().__init__("some", "the disk is full (simulated)")
 
 
 class SweepRun:
@@ -179,11 +186,8 @@ class SweepRun:
         if self.frozen.get(index, 0) > 0:
             self.frozen[index] -= 1
         elif process.running:
-            try:
+            with contextlib.suppress(_DiskFullError):
                 process.step(self.random.randrange(len(process.threads)))
-            except StateStoreError as error:
-                if error is not _DISK_FULL:
-                    raise
         elif not self.broker.away:
             process.start()
 
@@ -262,7 +266,7 @@ class SweepRun:
     def fill_disk(self, _: int) -> None:
         """Let one of the next writes to a store fail."""
         if not self.faults.forget_scripted("write"):
-            self.faults.fail_next("write", _DISK_FULL, after=self.random.randint(0, 3))
+            self.faults.fail_next("write", _DiskFullError(), after=self.random.randint(0, 3))
 
     def damage(self, index: int) -> None:
         """Damage one store of a process."""

@@ -68,7 +68,7 @@ class ConfluentConsumer:
         config: librdkafka's configuration.
         outage: Told when brokers can't be reached.
         make: Makes the client.
-        held_records_max: Messages held back of a paused partition before the client is paused.
+        paused: Holds back what comes of paused partitions.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ConfluentConsumer:
         outage: BrokerOutage,
         *,
         make: Callable[[dict[str, Any]], Consumer] = Consumer,
-        held_records_max: int = 10_000,
+        paused: PausedPartitions | None = None,
     ) -> None:
         self._client = make_client(make, {"fetch.wait.max.ms": 100, **config}, outage)
         self._refused = outage.refused(config)
@@ -88,7 +88,7 @@ class ConfluentConsumer:
         self._outage = outage
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
-        self._paused = PausedPartitions(held_records_max)
+        self._paused = paused or PausedPartitions()
         # Assigned partitions, and where reading (re)started; None before `start_at`.
         self._positions: dict[TopicPartition, int | None] = {}
         # Partitions paused in the client, and where they go on.

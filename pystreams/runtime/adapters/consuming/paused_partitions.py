@@ -4,16 +4,33 @@ librdkafka's `pause` throws away everything it has prefetched of a partition (up
 its `resume` waits for the fetch that is under way, up to half a second. A task that waits for a
 moment for another of its inputs must not pay that. So a pause begins here: messages that still
 come are held back, in order, and only a partition that has too many of them is paused in the
-client.
+client; so are all of which something comes while too many bytes are held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.waiting_bytes import bytes_of
 from pystreams.runtime.ports import PartitionBatch
+
+
+class HeldLimits(NamedTuple):
+    """What may be held back.
+
+    Attributes:
+        records: Of one partition.
+        bytes: Of all partitions together.
+    """
+
+    records: int = 10_000
+    bytes: int = 64 << 20
+
+
+_DEFAULT = HeldLimits()
 
 
 class PausedPartitions:
@@ -23,13 +40,14 @@ class PausedPartitions:
     they are handed out first.
 
     Args:
-        held_records_max: Messages held back of one partition before it is paused in the client.
+        limits: What may be held back before partitions are paused in the client.
     """
 
-    def __init__(self, held_records_max: int) -> None:
-        self._held_records_max = held_records_max
+    def __init__(self, limits: HeldLimits = _DEFAULT) -> None:
+        self._limits = limits
         self._paused: set[TopicPartition] = set()
         self._held: dict[TopicPartition, list[ConsumedMessage]] = {}
+        self._held_bytes: dict[TopicPartition, int] = {}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hold back what comes of these partitions from now on."""
@@ -44,10 +62,15 @@ class PausedPartitions:
         for partition in partitions:
             self._paused.discard(partition)
             self._held.pop(partition, None)
+            self._held_bytes.pop(partition, None)
 
     def held_records(self, partition: TopicPartition) -> int:
         """Return how many messages of a partition are held."""
         return len(self._held.get(partition, ()))
+
+    def held_bytes(self) -> int:
+        """Return what the messages held of all partitions take."""
+        return sum(self._held_bytes.values())
 
     def last_held(self, partition: TopicPartition) -> int:
         """Return the offset of the newest message held of a partition; there must be one."""
@@ -59,6 +82,8 @@ class PausedPartitions:
         """Hold back messages of any partitions: they can't be returned now."""
         for partition, messages in batches:
             self._held.setdefault(partition, []).extend(messages)
+            known = self._held_bytes.get(partition, 0)
+            self._held_bytes[partition] = known + bytes_of(messages)
 
     def sift(
         self, batches: list[PartitionBatch]
@@ -72,10 +97,11 @@ class PausedPartitions:
             return batches, []
         back = [batch for batch in batches if batch.partition in self._paused]
         self.hold(back)
+        crowded = bool(back) and self.held_bytes() > self._limits.bytes
         full = [
             batch.partition
             for batch in back
-            if len(self._held[batch.partition]) >= self._held_records_max
+            if crowded or len(self._held[batch.partition]) >= self._limits.records
         ]
         return [batch for batch in batches if batch.partition not in self._paused], full
 
@@ -94,9 +120,10 @@ class PausedPartitions:
             held = self._held[partition]
             taken.append(PartitionBatch(partition, held[:max_records]))
             if len(held) <= max_records:
-                del self._held[partition]
+                del self._held[partition], self._held_bytes[partition]
                 emptied.append(partition)
             else:
                 self._held[partition] = held[max_records:]
+                self._held_bytes[partition] -= bytes_of(taken[-1].messages)
             max_records -= len(taken[-1].messages)
         return taken, emptied

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -62,7 +63,7 @@ _log = get_logger(__name__)
 class Database:
     """A directory with column families beside `offsets`. Its engine is its only user.
 
-    Threads: the owner of the store opens, writes and closes; any thread iterates.
+    Threads: its owner opens, writes and closes; any thread iterates, and lets it flush.
 
     Args:
         name: The store's name, for error messages and the config hook.
@@ -82,6 +83,8 @@ class Database:
         self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
         self._damage: str | None = None
         self._write_options = write_options()
+        # Held while another thread lets it flush, and while it closes.
+        self._in_use = threading.Lock()
 
     def present_families(self, directory: Path) -> list[str]:
         """Make the directory, and return the families on disk; none when it is new.
@@ -299,15 +302,11 @@ class Database:
         self._metadata.update(metadata)
 
     def flush_if_memory_is_short(self) -> bool:
-        """Let RocksDB flush all families together, if it is short of memory.
-
-        Returns:
-            False when the database is closed.
-        """
-        if self.native is None:
-            return False
+        """Let RocksDB flush all families together, if it is short of memory; False when closed."""
         # What is wrong with this database, its next commit is told.
-        with contextlib.suppress(Exception):
+        with self._in_use, contextlib.suppress(Exception):
+            if self.native is None:
+                return False
             self.native.write(WriteBatch(raw_mode=True), self._write_options)
         return True
 
@@ -328,7 +327,8 @@ class Database:
         IDLE_MEMTABLES.forget(self)
         for iterator in list(self._iterators):
             iterator.release()
-        self.native = self._offsets_handle = None
+        with self._in_use:
+            self.native = self._offsets_handle = None
         for family in (*families, native):  # Data first, offsets last: see the package.
             with contextlib.suppress(Exception):  # It would be told of by the next one.
                 family.set_options(_WITHOUT_STALLS)

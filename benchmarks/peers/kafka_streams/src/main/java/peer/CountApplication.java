@@ -21,8 +21,9 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts the records of each key with Kafka Streams: RocksDB store, changelog, output topic.
  *
- * <p>Runs until SIGTERM. Arguments are NAME=VALUE: bootstrap, app, in, out, state, operators, and
- * conf.KEY for any setting of Kafka Streams. At its end it prints how many records it restored.
+ * <p>Runs until SIGTERM. Arguments are NAME=VALUE: bootstrap, app, in, out, state, operators,
+ * repartitioned, and conf.KEY for any setting of Kafka Streams. At its end it prints how many
+ * records it restored.
  */
 public final class CountApplication {
   private CountApplication() {}
@@ -69,6 +70,9 @@ public final class CountApplication {
               .filter((key, value) -> !value.isEmpty())
               .mapValues(value -> value + "!")
               .mapValues(value -> value.toUpperCase());
+    }
+    if (options.containsKey("repartitioned")) {
+      records = records.selectKey((key, value) -> key);
     }
     records
         .groupByKey()
