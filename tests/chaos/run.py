@@ -210,7 +210,7 @@ def _wait_for_stores(
     setting: Setting, model: Model, members: Sequence[Member], tend: Callable[[], None]
 ) -> Stores:
     """Ask the members until all stores are as they must be; return the last answers."""
-    stores: dict[str, dict[str, str]] = {store: {} for store in STORES}
+    stores: dict[str, dict[str, str]] = {store: {} for store in (*STORES, "tariffs")}
     refused = ""
     end_s = time.monotonic() + STANDSTILL_S
     while time.monotonic() < end_s:

@@ -26,7 +26,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
+from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.connection.confluent import Consumer, Message, consume_available
@@ -42,6 +42,7 @@ from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
+from pystreams.runtime.adapters.consuming.reset_offsets import ResetOffsets
 from pystreams.runtime.adapters.consuming.unread_records import UnreadRecords
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import PartitionBatch, RebalanceListener
@@ -58,8 +59,6 @@ _SEEK_PAUSE_S = 0.005
 
 _error_in = Message.error
 _NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-_EARLIEST = frozenset({"beginning", "earliest", "smallest"})
-_LATEST = frozenset({"end", "largest", "latest"})
 
 
 class ConfluentConsumer:
@@ -84,7 +83,8 @@ class ConfluentConsumer:
         self._refused = outage.refused(config)
         self._group = str(config["group.id"])
         self._incremental = config.get("group.protocol") == "consumer"
-        self._reset_policy = str(config.get("auto.offset.reset", "latest"))
+        policy = str(config.get("auto.offset.reset", "latest"))
+        self._reset_offsets = ResetOffsets(self._client, self._group, policy)
         self._outage = outage
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
@@ -283,25 +283,9 @@ class ConfluentConsumer:
         unknown = positions.keys() - self._positions.keys()
         assert not unknown, f"{unknown} are not assigned"
         return {
-            partition: self._reset_offset(partition) if position is None else position
+            partition: self._reset_offsets.of(partition) if position is None else position
             for partition, position in positions.items()
         }
-
-    def _reset_offset(self, partition: TopicPartition) -> int:
-        if self._reset_policy not in _EARLIEST | _LATEST:
-            message = (
-                f"{partition} has no committed offset in group {self._group!r} and "
-                f"auto.offset.reset={self._reset_policy!r}: set it to earliest or latest, "
-                "or commit an offset"
-            )
-            raise FatalStreamsError(message)
-        try:
-            first, last = self._client.get_watermark_offsets(
-                theirs(partition), timeout=_ANSWER_TIMEOUT_S
-            )
-        except KafkaException as error:
-            raise translate(error_of(error), f"offsets of {partition}") from error
-        return first if self._reset_policy in _EARLIEST else last
 
     def _seek(self, partition: TopicPartition, position: int) -> None:
         """Seek, waiting for a fetcher that is still starting or stopping."""

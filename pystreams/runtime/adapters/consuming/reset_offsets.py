@@ -1,0 +1,71 @@
+"""Where a partition begins of which the group has no offset: `auto.offset.reset`."""
+
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
+from pystreams.runtime.adapters.connection.kafka_partitions import theirs
+
+_ANSWER_TIMEOUT_S = 10.0
+_EARLIEST = frozenset({"beginning", "earliest", "smallest"})
+_LATEST = frozenset({"end", "largest", "latest"})
+
+
+class ResetOffsets:
+    """Asks for the beginning or the end of partitions.
+
+    Args:
+        client: The consumer's client.
+        group: The group, for errors.
+        policy: `auto.offset.reset`.
+    """
+
+    def __init__(self, client: Any, group: str, policy: str) -> None:
+        self._client = client
+        self._group = group
+        self._policy = policy
+
+    def of(self, partition: TopicPartition) -> int:
+        """Return the offset to begin at.
+
+        Raises:
+            RetriableClientError: No answer in time, or nobody leads the partition just now.
+            FatalStreamsError: There is no such partition, or the policy is to stop.
+        """
+        if self._policy not in _EARLIEST | _LATEST:
+            message = (
+                f"{partition} has no committed offset in group {self._group!r} and "
+                f"auto.offset.reset={self._policy!r}: set it to earliest or latest, "
+                "or commit an offset"
+            )
+            raise FatalStreamsError(message)
+        try:
+            first, last = self._client.get_watermark_offsets(
+                theirs(partition), timeout=_ANSWER_TIMEOUT_S
+            )
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() == KafkaError._UNKNOWN_PARTITION and self._is_there(partition):
+                message = f"offsets of {partition}: the client knows no leader of it"
+                raise RetriableClientError(message) from raised
+            raise translate(error, f"offsets of {partition}") from raised
+        return int(first if self._policy in _EARLIEST else last)
+
+    def _is_there(self, partition: TopicPartition) -> bool:
+        """Whether the broker has a partition that the client calls unknown.
+
+        It does so also where no leader is known: just after a connection was lost, or while there
+        is none. Source: librdkafka's `rd_kafka_topic_partition_list_query_leaders`.
+        """
+        try:
+            topics = self._client.list_topics(partition.topic, timeout=_ANSWER_TIMEOUT_S).topics
+        except KafkaException as raised:
+            raise translate(error_of(raised), f"partitions of {partition.topic!r}") from raised
+        return partition.partition in topics[partition.topic].partitions
