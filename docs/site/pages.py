@@ -22,6 +22,7 @@ _ELSEWHERE = {
     "SECURITY.md": "vulnerabilities.md",
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
+    "tests/PEERS.md": "peers.md",
     "tests/UPSTREAM.md": "upstream.md",
     "tests/parity/README.md": "parity.md",
 }
