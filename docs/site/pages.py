@@ -23,6 +23,7 @@ _ELSEWHERE = {
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
     "tests/UPSTREAM.md": "upstream.md",
+    "tests/PEERS.md": "peers.md",
     "tests/parity/README.md": "parity.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")
