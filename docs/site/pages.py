@@ -22,8 +22,8 @@ _ELSEWHERE = {
     "SECURITY.md": "vulnerabilities.md",
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
-    "tests/PEERS.md": "peers.md",
     "tests/UPSTREAM.md": "upstream.md",
+    "tests/PEERS.md": "peers.md",
     "tests/parity/README.md": "parity.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from pystreams.errors import ConfigError, SchemaRegistryError
 
@@ -71,7 +72,7 @@ class RegistryClient:
     def _new_client(self) -> Any:
         try:
             new_client = self._module.SchemaRegistryClient.new_client
-            return new_client({"timeout": _TIMEOUT_S, **self._config})
+            return new_client({"timeout": _TIMEOUT_S, **_without_url_credentials(self._config)})
         except (TypeError, ValueError, OSError) as error:
             told = without_user_info(str(error))
             raise ConfigError(f"the schema registry's configuration is wrong: {told}") from error
@@ -171,6 +172,20 @@ _CURES: dict[int, str] = {
 def without_user_info(text: str) -> str:
     """Return a text whose URLs name no user and no password."""
     return _USER_INFO.sub("//", text)
+
+
+def _without_url_credentials(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that names user and password beside the URL, not in it.
+
+    The client's HTTP library logs each URL it asks.
+    """
+    urls = str(config.get("url"))
+    parts = [urlsplit(url.strip()) for url in urls.split(",")]
+    named = next((part for part in parts if part.username and part.password), None)
+    if named is None or "basic.auth.user.info" in config:
+        return dict(config)
+    user_info = f"{unquote(named.username or '')}:{unquote(named.password or '')}"
+    return {**config, "url": without_user_info(urls), "basic.auth.user.info": user_info}
 
 
 def _confluent() -> ModuleType:

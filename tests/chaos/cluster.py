@@ -7,6 +7,7 @@ two go on, and nothing can be decided about them.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import uuid
 from base64 import urlsafe_b64encode
@@ -69,7 +70,6 @@ class Cluster:
         self._brokers: dict[int, DevelopmentBroker] = {}
         self.proxy = Proxy(dict(zip(told, behind, strict=True)))
         self._admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        self._identify()
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -90,6 +90,8 @@ class Cluster:
 
     def start(self, number: int) -> None:
         """Start a broker, with the data it has; returns when clients can work with it."""
+        if number:
+            self._join(number)
         self._brokers[number] = self._nodes[number].start()
 
     def stop(self, number: int) -> None:
@@ -119,16 +121,18 @@ class Cluster:
         partitions = [partition for topic in topics for partition in topic.partitions.values()]
         return all(len(partition.isrs) == len(self) for partition in partitions)
 
-    def _identify(self) -> None:
-        """Give the brokers one cluster's id; a development broker alone draws one for itself."""
-        if len(self) == 1:
+    def _join(self, number: int) -> None:
+        """Give a broker the cluster's id: that of the first, which was formatted as it should be.
+
+        What a cluster can (`group.version`, `transaction.version`) is its controller's.
+        """
+        kafka = self._nodes[number].directory / "kafka"
+        if kafka.exists():
             return
-        cluster = _new_id()
-        for number, node in enumerate(self._nodes):
-            kafka = node.directory / "kafka"
-            kafka.mkdir(parents=True)
-            meta = _META.format(cluster, number + 1, _new_id())
-            (kafka / "meta.properties").write_text(meta)
+        meta = (self._nodes[0].directory / "kafka" / "meta.properties").read_text("utf-8")
+        (cluster,) = re.findall(r"^cluster\.id=(.+)$", meta, re.MULTILINE)
+        kafka.mkdir(parents=True)
+        (kafka / "meta.properties").write_text(_META.format(cluster, number + 1, _new_id()))
 
 
 def _settings(

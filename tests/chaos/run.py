@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import IsolationLevel, Message, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams.client import Client, HttpQueryError
@@ -106,10 +106,14 @@ class Setting:
             answers = self._admin.list_offsets(
                 asked, isolation_level=level, request_timeout=_ASK_S
             ).items()
-            return {
-                (partition.topic, partition.partition): answer.result(2 * _ASK_S).offset
-                for partition, answer in answers
-            }
+            try:
+                return {
+                    (partition.topic, partition.partition): answer.result(2 * _ASK_S).offset
+                    for partition, answer in answers
+                }
+            except KafkaException:
+                self._admin.list_topics(timeout=_ASK_S)  # Else it asks the old leaders for ever.
+                raise
 
         return answer_of(ends)
 
