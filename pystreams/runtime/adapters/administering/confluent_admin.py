@@ -352,11 +352,15 @@ class ConfluentAdmin:
 
     def describe_group(self, group: str) -> Future[GroupDescription]:
         """Ask who is in a group, without waiting; a group that never was has no members."""
-        return consumer_groups.described(self._client, group, _LOOK_TIMEOUT_S)
+        return self._describe(group, _LOOK_TIMEOUT_S)
+
+    def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
+        asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
+        return consumer_groups.described(group, asked[group])
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
-        found = consumer_groups.described(self._client, group, self._answer_s).result()
+        found = self._describe(group, self._answer_s).result()
         return sorted(member.client_id for member in found.members)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:

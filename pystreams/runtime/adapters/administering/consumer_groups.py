@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Mapping
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
+from functools import partial
 
 from confluent_kafka import (
     ConsumerGroupState,
@@ -15,7 +14,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
-from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.kafka_partitions import (
@@ -31,71 +29,16 @@ _ANSWER_TIMEOUT_S = 30.0
 _SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 
 
-_REQUEST_TIMEOUT_S = 3_600.0
-"""librdkafka 2.16 ends the process where a request to a coordinator has timed out while that could
-not be reached, and then it can be: it lets go of the request twice. So requests don't time out, and
-who asked gives up alone."""
-
-
-class _Look(Future[GroupDescription]):
-    """A description of a group that comes in time, or is an error from then on.
+def described(group: str, asked: Future[ConsumerGroupDescription]) -> Future[GroupDescription]:
+    """Return the answer to come as a description of ours, its errors translated.
 
     Args:
-        group: The group that is asked for.
-        answer_s: How long it may take (s).
+        group: The group that was asked for.
+        asked: The client's answer to come.
     """
-
-    def __init__(self, group: str, answer_s: float) -> None:
-        super().__init__()
-        self._group = group
-        self._answer_s = answer_s
-        self._until_s = time.monotonic() + answer_s
-
-    def done(self) -> bool:
-        """Return whether there is a description or an error."""
-        if not super().done() and time.monotonic() >= self._until_s:
-            self._give_up()
-        return super().done()
-
-    def result(self, timeout: float | None = None) -> GroupDescription:
-        """Wait and return the description; no longer than it may take.
-
-        Raises:
-            RetriableClientError: It has not come in time, or could not be made.
-            TimeoutError: It has not come in the time that was given.
-        """
-        left_s = max(0.0, self._until_s - time.monotonic())
-        if timeout is not None and timeout < left_s:
-            return super().result(timeout)
-        try:
-            return super().result(left_s)
-        except TimeoutError:
-            self._give_up()
-            return super().result(0)
-
-    def pass_on(self, asked: Future[ConsumerGroupDescription]) -> None:
-        """Take what the client answers, unless it was given up."""
-        with contextlib.suppress(InvalidStateError):
-            _pass_on(self._group, self, asked)
-
-    def _give_up(self) -> None:
-        message = f"members of group {self._group!r}: no answer within {self._answer_s:.0f} s"
-        with contextlib.suppress(InvalidStateError):
-            self.set_exception(RetriableClientError(message))
-
-
-def described(client: AdminClient, group: str, answer_s: float) -> Future[GroupDescription]:
-    """Ask who is in a group, without waiting; errors are translated.
-
-    Args:
-        client: Asks.
-        group: The group.
-        answer_s: How long the answer may take (s); the error after that is a retriable one.
-    """
-    look = _Look(group, answer_s)
-    asked = client.describe_consumer_groups([group], request_timeout=_REQUEST_TIMEOUT_S)
-    asked[group].add_done_callback(look.pass_on)
-    return look
+    answer: Future[GroupDescription] = Future()
+    asked.add_done_callback(partial(_pass_on, group, answer))
+    return answer
 
 
 def _pass_on(
