@@ -51,6 +51,7 @@ class InterruptBySignal(StopRequest):
             if number == signal.SIGHUP:
                 return
             end_at_once(number)
+        self._hung_up = number == signal.SIGHUP
         super().request()
         raise Interrupted(number)
 

@@ -3,7 +3,8 @@
 The first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
 second one ends the process at once with 128 + the signal's number; what was not committed is
 processed again after the next start, as after a crash. SIGHUP, of a terminal that is closed, only
-asks: it may come twice, from the system and from the shell. Under `nohup` it is left alone.
+asks: it may come twice, from the system and from the shell, and late. Under `nohup` it is left
+alone.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class StopRequest:
     def __init__(self, *, ends_at_second_signal: bool = True) -> None:
         self._ends_at_second_signal = ends_at_second_signal
         self._event = threading.Event()
+        self._hung_up = False
 
     @property
     def requested(self) -> bool:
@@ -48,7 +50,10 @@ class StopRequest:
 
     @contextmanager
     def by_signals(self) -> Iterator[None]:
-        """Let signals ask within the block. Main thread only."""
+        """Let signals ask within the block. Main thread only.
+
+        After a SIGHUP another is ignored for the rest of the process, which is about to end.
+        """
         taken = [
             number
             for number in _STOP_SIGNALS
@@ -58,12 +63,15 @@ class StopRequest:
         try:
             yield
         finally:
+            if self._hung_up:
+                before[signal.SIGHUP] = signal.SIG_IGN
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.requested and self._ends_at_second_signal and number != signal.SIGHUP:
             end_at_once(number)
+        self._hung_up |= number == signal.SIGHUP
         self.request()
 
 
