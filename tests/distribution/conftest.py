@@ -62,12 +62,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     uv("build", "--out-dir", str(place / "dist"))
     (wheel,) = (place / "dist").glob("*.whl")
     (sdist,) = (place / "dist").glob("*.tar.gz")
+    return install(Installed(place / "venv", wheel, sdist))
+
+
+@pytest.fixture
+def installed_with_pytest(installed: Installed, tmp_path: Path) -> Installed:
+    """The same wheel once more, with pytest: others look at what is installed."""
+    return install(Installed(tmp_path / "venv", installed.wheel, installed.sdist), "pytest")
+
+
+def install(into: Installed, *more: str) -> Installed:
+    """Make the environment, with more than the wheel if so asked."""
+    place = into.directory.parent
     locked = place / "locked.txt"
     locked.write_text(
         uv("export", "--locked", "--no-dev", "--no-emit-project", "--no-hashes", "--all-extras")
     )
-    uv("venv", "--python", sys.executable, str(place / "venv"), cwd=place)
-    installed = Installed(place / "venv", wheel, sdist)
-    python = str(installed.programs / "python")
-    uv("pip", "install", "--python", python, "--constraint", str(locked), str(wheel), cwd=place)
-    return installed
+    uv("venv", "--python", sys.executable, str(into.directory), cwd=place)
+    words = ("--python", str(into.programs / "python"), "--constraint", str(locked))
+    uv("pip", "install", *words, str(into.wheel), *more, cwd=place)
+    return into

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.distribution.conftest import ROOT, Installed, environment, uv
+from tests.distribution.conftest import ROOT, Installed, environment
 
 PAGE = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
 RUN = "pystreams run topology.py --dev"
@@ -74,21 +74,18 @@ class Terminal:
 
 
 @pytest.fixture
-def variables(installed: Installed, tmp_path: Path) -> Iterator[dict[str, str]]:
+def variables(installed_with_pytest: Installed, tmp_path: Path) -> Iterator[dict[str, str]]:
     """A home of its own, and in it a broker that ends with the test."""
-    kept = environment(installed)
+    kept = environment(installed_with_pytest)
     kept |= {"XDG_STATE_HOME": str(tmp_path / "home"), "XDG_DATA_HOME": str(tmp_path / "home")}
     kept["PYSTREAMS_STATE_DIR"] = str(tmp_path / "state")
     yield kept
-    stop = [str(installed.programs / "pystreams"), "broker", "stop"]
+    stop = [str(installed_with_pytest.programs / "pystreams"), "broker", "stop"]
     subprocess.run(stop, env=kept, check=False, capture_output=True)
 
 
 @pytest.mark.broker
-def test_every_command_of_the_page_works(
-    installed: Installed, variables: dict[str, str], tmp_path: Path
-) -> None:
-    uv("pip", "install", "--python", str(installed.programs / "python"), "pytest")
+def test_every_command_of_the_page_works(variables: dict[str, str], tmp_path: Path) -> None:
     typed = commands()
     # What the fixture has done, in its own way.
     for done in (
