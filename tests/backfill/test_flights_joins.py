@@ -99,7 +99,6 @@ def test_departures_of_a_backfill_that_goes_on_live_are_those_of_pandas(
     border_ms = rows[-1].timestamp_ms - 36 * HOUR_MS - HOUR_MS // 4
     flights_history.load(servers, [row for row in rows if row.timestamp_ms < border_ms])
     arguments = flights_history.backfill_arguments(servers, tmp_path, TOPOLOGY)
-    arguments.append("--publish-outputs")
     if history == "kafka":
         arguments[arguments.index("--from") + 1] = "kafka"
     else:
