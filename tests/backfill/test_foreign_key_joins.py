@@ -55,7 +55,7 @@ def test_rows_are_those_of_a_live_run(
         assert values_in(found.states[store]) == values_in(live.states[store])
 
 
-@pytest.mark.parametrize("seed", [30, 38, 75, 98, 142, 148])
+@pytest.mark.parametrize("seed", [33, 63, 71, 83, 101, 112])
 def test_rows_that_change_at_one_time_have_the_results_of_both_tables(
     seed: int, tmp_path: Path
 ) -> None:
