@@ -3,10 +3,12 @@
     python benchmarks/takeover.py --keys 5000000
     python benchmarks/takeover.py --keys 5000000 --replicas 0     # the same without a standby
 
-Two processes count, exactly-once; the store of one has that many keys. That one is killed. Measured
-is the time from when the group gives its partition to the other one, which is when its session has
-ended, until the task runs there. All counts are checked, those of before included: a wrong one ends
-with exit code 1.
+Two processes count one partition, exactly-once: one has the task, whose store has that many keys,
+the other one nothing but its standby. What both cost is watched while records flow; then the one
+with the task is killed. Measured is the time from when the group gives its partition to the other
+one, which is when its session has ended, until the task runs there, and how many records of the
+changelog it read for that. All counts are checked, those of before included: a wrong one ends with
+exit code 1.
 
 The session is longer than the time limit of transactions (10 s): offsets that were pending in one
 of the dead process are waited for that long under exactly_once_v2, whatever is warm.
@@ -14,7 +16,6 @@ of the dead process are waited for that long under exactly_once_v2, whatever is 
 
 from __future__ import annotations
 
-import itertools
 import json
 import struct
 import sys
@@ -53,14 +54,16 @@ stream.group_by_key().count(name="counts").to_stream().to(
 _SESSION_MS = 14_000
 _FED_KEYS = 50
 _WAIT_S = 900.0
-_WATCHED_S = 10.0
+_WATCHED_S = 20.0
+_FED_EVERY_S = 0.01
+_STRIDE = 7_919
 _one = struct.pack(">q", 1)
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
 @click.option("--keys", type=click.IntRange(100), default=5_000_000, help="Keys of the store.")
 @click.option("--replicas", type=click.IntRange(0, 1), default=1, help="num.standby.replicas.")
-@click.option("--rate", type=click.IntRange(1), default=200, help="Records a second before it.")
+@click.option("--rate", type=click.IntRange(1), default=2_000, help="Records a second.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write results here.")
 @click.option(
     "--data-dir",
@@ -98,7 +101,7 @@ class Takeover:
     def measure(self) -> dict[str, float]:
         """Run it; return what was measured."""
         for topic in ("input", "output"):
-            self._cluster.create_topic(topic, 2)
+            self._cluster.create_topic(topic, 1)
         first = self._start("a")
         self._feed_once()
         self._until(lambda: sum(self._cluster.end_offsets("output")) >= _FED_KEYS, first)
@@ -109,13 +112,14 @@ class Takeover:
         try:
             self._until(lambda: _lines(first, "task running"), first, second)
             restored_s = time.perf_counter() - begin_s
-            warm = "standby is warm" if self._options["replicas"] else "task running"
+            warm = "standby is warm" if self._options["replicas"] else "partitions assigned"
             self._until(lambda: _lines(second, warm), first, second)
             filled_s = time.perf_counter() - begin_s
             with self._feeding():
-                costs = _watch(first, second)
+                costs = self._watch(active=first, standby=second)
+                killed_s = time.time()
                 first.kill()
-                self._until(lambda: _is_running(second, "0_0"), second)
+                self._until(lambda: _lines(second, "task running"), second)
             self._check(second)
         finally:
             first.kill()
@@ -124,18 +128,23 @@ class Takeover:
             "restored_s": round(restored_s, 1),
             "warm_after_s": round(filled_s, 1),
             **costs,
-            **self._takeover(second),
+            **_takeover(second, killed_s),
         }
 
-    def _takeover(self, program: Program) -> dict[str, float]:
-        """Return what the log of the one that took over says."""
-        assigned = [line for line in _lines(program, "partitions assigned") if line["partitions"]]
-        running = [line for line in _lines(program, "task running") if line["task"] == "0_0"]
-        restored = [line for line in _lines(program, "restored") if line["task"] == "0_0"]
-        return {
-            "taken_over_s": round(_time_s(running[-1]) - _time_s(assigned[-1]), 3),
-            "restored_at_takeover_records": sum(line["records"] for line in restored),
-        }
+    def _watch(self, **programs: Program) -> dict[str, float]:
+        """Return what processes cost for a while at a steady rate; memory at the end of it."""
+        before = {name: program.used().cpu_s for name, program in programs.items()}
+        (begin,) = self._cluster.end_offsets("input")
+        time.sleep(_WATCHED_S)
+        (end,) = self._cluster.end_offsets("input")
+        found: dict[str, float] = {"watched_records": end - begin}
+        for name, program in programs.items():
+            spent_s = program.used().cpu_s - before[name]
+            found[f"{name}_cpu_percent"] = round(spent_s / _WATCHED_S * 100, 1)
+            found[f"{name}_cpu_s_per_million"] = round(spent_s / (end - begin) * 1e6, 1)
+            found[f"{name}_memory_mib"] = program.resident_bytes() >> 20
+            found[f"{name}_peak_memory_mib"] = program.used().peak_bytes >> 20
+        return found
 
     # ------------------------------------------------------------------ input
 
@@ -167,24 +176,26 @@ class Takeover:
         producer = self._producer()
         for number in range(_FED_KEYS):
             key = f"new-{number}".encode()
-            producer.produce("input", b"", key, partition=number % 2)
+            producer.produce("input", b"", key, partition=0)
             self._fed[key] += 1
         producer.flush()
 
     @contextmanager
     def _feeding(self) -> Iterator[None]:
-        """Write records all the time; to the partition that moves old keys, too."""
+        """Write records all the time; a quarter of them has keys from all over the store."""
         stop, producer = threading.Event(), self._producer()
+        keys, rate = self._options["keys"], self._options["rate"]
 
         def feed() -> None:
-            for number in itertools.count():
-                if stop.wait(1 / self._options["rate"]):
-                    break
-                old = f"old-{number % self._options['keys']}".encode()
-                key = old if number % 4 == 0 else f"new-{number % _FED_KEYS}".encode()
-                partition = 0 if number % 4 == 0 else number % _FED_KEYS % 2
-                producer.produce("input", b"", key, partition=partition)
-                self._fed[key] += 1
+            begin_s, number = time.monotonic(), 0
+            while not stop.wait(_FED_EVERY_S):
+                while number < (time.monotonic() - begin_s) * rate:
+                    old = f"old-{number * _STRIDE % keys}".encode()
+                    key = f"new-{number % _FED_KEYS}".encode() if number % 4 else old
+                    producer.produce("input", b"", key, partition=0)
+                    self._fed[key] += 1
+                    number += 1
+                producer.poll(0)
             producer.flush()
 
         feeder = threading.Thread(target=feed)
@@ -202,7 +213,7 @@ class Takeover:
         counts: dict[bytes, list[int]] = {}
         expected = {key: fed + key.startswith(b"old-") for key, fed in self._fed.items()}
         consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "check"})
-        consumer.assign([TopicPartition("output", number, 0) for number in range(2)])
+        consumer.assign([TopicPartition("output", 0, 0)])
         deadline_s = time.monotonic() + _WAIT_S
         while any(counts.get(key, [0])[-1] < last for key, last in expected.items()):
             program.watch()
@@ -248,18 +259,16 @@ class Takeover:
             time.sleep(0.05)
 
 
-def _watch(active: Program, standby: Program) -> dict[str, float]:
-    """Return what two processes cost for a while at a steady rate."""
-    programs = {"killed": active, "other": standby}
-    before = {name: program.used() for name, program in programs.items()}
-    time.sleep(_WATCHED_S)
-    found: dict[str, float] = {}
-    for name, program in programs.items():
-        used = program.used()
-        spent_s = used.cpu_s - before[name].cpu_s
-        found[f"{name}_cpu_percent"] = round(spent_s / _WATCHED_S * 100, 1)
-        found[f"{name}_memory_mib"] = used.peak_bytes >> 20
-    return found
+def _takeover(program: Program, killed_s: float) -> dict[str, float]:
+    """Return what the log of the one that took over says."""
+    assigned = [line for line in _lines(program, "partitions assigned") if line["partitions"]]
+    noticed_s, running_s = _time_s(assigned[-1]), _time_s(_lines(program, "task running")[-1])
+    kept = _lines(program, "standby takes over")
+    found = {"noticed_after_s": noticed_s - killed_s, "taken_over_s": running_s - noticed_s}
+    if kept:
+        found["remaining_at_takeover_records"] = kept[-1]["remaining_records"]
+    found["read_at_takeover_records"] = sum(line["records"] for line in _lines(program, "restored"))
+    return {name: round(value, 3) for name, value in found.items()}
 
 
 def _lines(program: Program, message: str) -> list[dict[str, Any]]:
@@ -273,10 +282,6 @@ def _lines(program: Program, message: str) -> list[dict[str, Any]]:
             if line["message"] == message:
                 found.append(line)
     return found
-
-
-def _is_running(program: Program, task: str) -> bool:
-    return any(line["task"] == task for line in _lines(program, "task running"))
 
 
 def _time_s(line: dict[str, Any]) -> float:

@@ -84,6 +84,10 @@ class Program:
         user_s, system_s = int(fields[11]) * tick_s, int(fields[12]) * tick_s
         return Cost(user_s, system_s, _peak_bytes(self._child.pid))
 
+    def resident_bytes(self) -> int:
+        """Return the memory it has now; on Linux."""
+        return _status_bytes(self._child.pid, "VmRSS")
+
     def stand_still(self, seconds: float) -> None:
         """Begin a pause of so many seconds, in which it gets no processor time; does not wait."""
         self._child.send_signal(signal.SIGSTOP)
@@ -135,11 +139,15 @@ def _peak_bytes(pid: int) -> int:
 
     Not `ru_maxrss` where there is a choice: after a fork that begins with the parent's.
     """
+    return _status_bytes(pid, "VmHWM")
+
+
+def _status_bytes(pid: int, field: str) -> int:
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", errors="replace")
     except OSError:
         return 0
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    found = re.search(rf"{field}:\s+(\d+) kB", status)
     return int(found.group(1)) * 1024 if found else 0
 
 
