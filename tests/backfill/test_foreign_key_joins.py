@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.backfill.plan.turns import turn_in, with_turn, without_turn
 from pystreams.errors import StreamsError
 from pystreams.record import ProducedRecord
-from tests.backfill.covered import CASES, CONFIG, Row, spread
+from tests.backfill.covered import CACHE, CASES, CONFIG, Row, spread
 from tests.backfill.in_process import run
 from tests.backfill.live import live_run, outcome_of
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
@@ -33,11 +33,13 @@ def values_in(records: list[ProducedRecord]) -> dict[bytes | None, bytes | None]
     return {key: value for key, value, *_ in records}
 
 
+@pytest.mark.parametrize("cache", [{}, CACHE], ids=["no cache", "a cache"])
 @pytest.mark.parametrize(("build", "stores", "num_partitions"), JOINS)
 def test_rows_are_those_of_a_live_run(
     build: Callable[[], Topology],
     stores: Sequence[str],
     num_partitions: tuple[int, int],
+    cache: Mapping[str, object],
     tmp_path: Path,
 ) -> None:
     left, right = num_partitions
@@ -47,7 +49,7 @@ def test_rows_are_those_of_a_live_run(
         for topic, count in own.items()
         for row in spread([row for row in ROWS if row.topic == topic], count)
     ]
-    found = outcome_of(run(build(), CONFIG, rows, own, tmp_path / "backfill"))
+    found = outcome_of(run(build(), {**CONFIG, **cache}, rows, own, tmp_path / "backfill"))
     in_one = [row for topic in own for row in spread([r for r in rows if r.topic == topic], 1)]
     live = live_run(build(), CONFIG, in_one, tmp_path / "live")
 

@@ -50,6 +50,14 @@ def grouping() -> Topology:
     return builder.build()
 
 
+def counting_beside_a_table() -> Topology:
+    """What is counted moves; the table is restored from its topic, which nothing is moved for."""
+    builder = StreamsBuilder()
+    builder.stream("in", **TEXT).group_by_key().count(name="keys")
+    builder.table("rows", **TEXT, name="rows")
+    return builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+
+
 @dataclass
 class Stopped:
     """An application that was stopped, and its topic raised from two partitions to four."""
@@ -175,6 +183,56 @@ def test_open_transaction_is_refused(stopped: Stopped, topic: str, told: str) ->
 
     with pytest.raises(RescaleRefusedError, match=told):
         stopped.planned(counting())
+
+
+def read_rows(stopped: Stopped, *, partitions: int, elsewhere: bool) -> None:
+    """A table of two rows, the application having read so many of its topic's four partitions."""
+    stopped.broker.create_topic("rows", NEW)
+    for number in range(OLD):
+        stopped.write("rows", number, key_of(number, elsewhere=elsewhere))
+    for number in range(partitions):
+        stopped.commit("rows", number, 1 if number < OLD else 0)
+
+
+def test_table_restored_from_a_topic_that_got_partitions_is_refused_beside_what_moves(
+    stopped: Stopped,
+) -> None:
+    read_rows(stopped, partitions=OLD, elsewhere=True)
+
+    told = "'rows' is restored from topic 'rows', and the key at offset 0 of rows-.*Copy the topic"
+    with pytest.raises(RescaleRefusedError, match=told):
+        stopped.planned(counting_beside_a_table())
+
+
+@pytest.mark.parametrize(
+    ("partitions", "elsewhere"),
+    [
+        pytest.param(OLD, False, id="its rows lie where they belong"),
+        pytest.param(NEW, True, id="all its partitions have been read, by whomever written"),
+    ],
+)
+def test_table_restored_from_its_topic_stays_as_it_is_beside_what_moves(
+    partitions: int, elsewhere: bool, stopped: Stopped
+) -> None:
+    read_rows(stopped, partitions=partitions, elsewhere=elsewhere)
+
+    plan = stopped.planned(counting_beside_a_table()).plan
+
+    assert [(part.old_tasks, part.new_tasks) for part in plan.subtopologies] == [
+        (OLD, NEW),
+        (NEW, NEW),
+    ]
+
+
+def test_rehearsal_tells_of_a_table_whose_topic_is_to_get_partitions(stopped: Stopped) -> None:
+    stopped.broker.create_topic("rows", OLD)
+    for number in range(OLD):
+        stopped.write("rows", number, key_of(number, elsewhere=True))
+        stopped.commit("rows", number, 1)
+    stopped.chosen["num_partitions"] = {"rows": NEW}
+
+    with pytest.raises(RescaleRefusedError, match="'rows' is restored from topic 'rows'"):
+        stopped.planned(counting_beside_a_table(), is_rehearsal=True)
 
 
 def test_running_application_is_refused(stopped: Stopped) -> None:

@@ -5,8 +5,9 @@ answer that is read before the row it answers is taken for one that has come too
 Timestamps do not tell the order: a row that is late, and its answer, have one that has long passed.
 
 So who writes these topics keeps with each record the time to which its own order had come, and who
-reads them takes it then, behind what others have of that time. The turn is a header, the last one,
-of staged rows only: these topics are not published, and a task is given its records without it.
+reads them takes it then, behind what others have of that time, and what these have left in caches
+goes on first. The turn is a header, the last one, of staged rows only: these topics are not
+published, and a task is given its records without it.
 
     a turn of 1000 -> pystreams-turn: 00000000000003e8
 """

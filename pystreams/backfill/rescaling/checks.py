@@ -7,15 +7,24 @@ its partitions. Sub-topologies without stores do not mind: what they have not re
 in any partition.
 
 Repartition topics are not taken along, and have to be empty behind the committed offset.
+
+A table that is restored from its own topic stays as it is, in tasks that may be as many as before
+only because nothing tells how many there were: then its rows show it, by where they lie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pystreams.backfill.broker_waiting import Waiting
-from pystreams.backfill.rescaling.move_plan import MovedTopic, MovePlan, RescaleRefusedError
+from pystreams.backfill.rescaling.move_plan import (
+    ROWS_STAY,
+    MovedTopic,
+    MovePlan,
+    RescaleRefusedError,
+)
 from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.partitioner import partition_of
@@ -132,7 +141,28 @@ class RescaleChecks:
                 )
         readers = {partition: topic for partition, (_, topic) in waiting.items()}
         starts = {partition: first for partition, (first, _) in waiting.items()}
-        _Reading(consumer, readers, group).run(starts)
+        _Reading(consumer, group, partial(_refuse_waiting, readers)).run(starts)
+
+    def check_source_changelogs(self, group: OldGroup, consumer: RestoreConsumerPort) -> None:
+        """Refuse a table that is restored from its topic, if that was given other partitions.
+
+        An application that has committed an offset for each of them has had them all.
+        """
+        for part in self.plan.subtopologies:
+            subtopology = self.plan.old.by_id[part.id]
+            counts = {topic.old_name: topic.new_count for topic in part.topics}
+            for store, topic in sorted(self.plan.old.source_changelogs(subtopology).items()):
+                own = [TopicPartition(topic, number) for number in range(counts[topic])]
+                if topic in self.anew or group.committed.keys() >= set(own):
+                    continue
+                held = {partition: group.ranges.get(partition) for partition in own}
+                starts = {
+                    partition: found.beginning
+                    for partition, found in held.items()
+                    if found is not None and found.beginning < found.end
+                }
+                check = partial(_refuse_misplaced, store, counts[topic])
+                _Reading(consumer, group, check).run(starts)
 
     def _unread(self, group: OldGroup) -> dict[TopicPartition, tuple[int, MovedTopic]]:
         """Return where each partition that must have been read goes on, and its topic."""
@@ -154,11 +184,11 @@ class RescaleChecks:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Reads what waits, and refuses the first record that would not find its state."""
+    """Reads partitions to their ends, and looks at each batch; what looks may refuse it."""
 
     consumer: RestoreConsumerPort
-    topics: Mapping[TopicPartition, MovedTopic]
     group: OldGroup
+    check: Callable[[TopicPartition, Sequence[ConsumedMessage]], None]
 
     def run(self, starts: Mapping[TopicPartition, int]) -> None:
         left = dict(starts)
@@ -172,28 +202,55 @@ class _Reading:
                     f"reading {', '.join(map(str, sorted(left)))}: no answer; try again"
                 )
             for partition, messages, end_reached_at in batches:
-                self._check(partition, messages)
+                self.check(partition, messages)
                 end = self.group.ranges[partition].end
                 passed = bool(messages) and (messages[-1].offset() or 0) + 1 >= end
                 if passed or (end_reached_at is not None and end_reached_at >= end):
                     left.pop(partition, None)
 
-    def _check(self, partition: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
-        topic = self.topics[partition]
-        for message in messages:
-            if topic.is_internal:
-                raise RescaleRefusedError(
-                    f"repartition topic partition {partition} has records that the application "
-                    f"has not processed (from offset {message.offset()}): {_CURE}"
-                )
-            key = message.key()
-            if key is None:
-                continue
-            wanted = partition_of(key, topic.new_count)
-            if wanted != partition.partition:
-                raise RescaleRefusedError(
-                    f"{partition} has records that the application has not processed, and that "
-                    f"belong elsewhere now: the key at offset {message.offset()} belongs to "
-                    f"partition {wanted} of {topic.new_count}. They were written before the topic "
-                    f"got its partitions, or by a producer with another partitioner: {_CURE}"
-                )
+
+def _refuse_waiting(
+    topics: Mapping[TopicPartition, MovedTopic],
+    partition: TopicPartition,
+    messages: Sequence[ConsumedMessage],
+) -> None:
+    """Refuse the first record that would not find its state."""
+    topic = topics[partition]
+    if topic.is_internal and messages:
+        raise RescaleRefusedError(
+            f"repartition topic partition {partition} has records that the application "
+            f"has not processed (from offset {messages[0].offset()}): {_CURE}"
+        )
+    if (found := _misplaced(partition, messages, topic.new_count)) is not None:
+        offset, wanted = found
+        raise RescaleRefusedError(
+            f"{partition} has records that the application has not processed, and that "
+            f"belong elsewhere now: the key at offset {offset} belongs to "
+            f"partition {wanted} of {topic.new_count}. They were written before the topic "
+            f"got its partitions, or by a producer with another partitioner: {_CURE}"
+        )
+
+
+def _refuse_misplaced(
+    store: str, count: int, partition: TopicPartition, messages: Sequence[ConsumedMessage]
+) -> None:
+    """Refuse the first row of a table that its topic's present partitions would not hold there."""
+    if (found := _misplaced(partition, messages, count)) is not None:
+        offset, wanted = found
+        raise RescaleRefusedError(
+            f"store {store!r} is restored from topic {partition.topic!r}, and the key at offset "
+            f"{offset} of {partition} belongs to partition {wanted} of {count}: it was written "
+            "before the topic got its partitions, or by a producer with another partitioner. Such "
+            f"a topic is one {ROWS_STAY}"
+        )
+
+
+def _misplaced(
+    partition: TopicPartition, messages: Sequence[ConsumedMessage], count: int
+) -> tuple[int | None, int] | None:
+    """Return the first record that belongs to another of so many partitions: offset, partition."""
+    for message in messages:
+        key = message.key()
+        if key is not None and (wanted := partition_of(key, count)) != partition.partition:
+            return message.offset(), wanted
+    return None

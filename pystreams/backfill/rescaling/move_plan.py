@@ -116,7 +116,7 @@ class MovePlan:
         )
 
 
-_ROWS_STAY = (
+ROWS_STAY = (
     "where the rows of old keys stay in their old partitions: other tasks would miss them. Copy "
     "the topic, record by record, into a new one with as many partitions as you want, and run the "
     "topology over that one under another application.id, from its beginning: each row is then "
@@ -239,7 +239,7 @@ def _refuse_source_changelogs(plan: TopologyPlan, part: MovedSubtopology) -> Non
     for store, topic in sorted(sources.items()):
         raise RescaleRefusedError(
             f"sub-topology {part.id} would get {part.new_tasks} tasks instead of {part.old_tasks}, "
-            f"and store {store!r} is restored from topic {topic!r}, {_ROWS_STAY}"
+            f"and store {store!r} is restored from topic {topic!r}, {ROWS_STAY}"
         )
 
 
@@ -251,7 +251,7 @@ def _refuse_uncounted_tasks(plan: TopologyPlan, part: MovedSubtopology) -> None:
             raise RescaleRefusedError(
                 f"store {store!r} of sub-topology {part.id} has no changelog that could be moved: "
                 f"it is restored from topic {topic!r}. If that topic was given other partitions, "
-                f"it is one {_ROWS_STAY}"
+                f"it is one {ROWS_STAY}"
             )
 
 

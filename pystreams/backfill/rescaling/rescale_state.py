@@ -186,6 +186,7 @@ def planned_move(
         reader = clients.restore_consumer(f"{config.application_id}-rescale-reader")
         try:
             checks.check_all_processed(group, reader)
+            checks.check_source_changelogs(group, reader)
         finally:
             reader.close()
     beginnings = {

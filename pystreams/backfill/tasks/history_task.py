@@ -115,6 +115,7 @@ class HistoryTask:
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
         self._turns = TaskTurns(plan, stage)
+        self._topic_in_turn: str | None = None
         self._run_records = 1 if self._turns.writes else settings.run_records
         self._task.time.now_ms = settings.now_ms
         self._task.open(directory)
@@ -152,8 +153,13 @@ class HistoryTask:
         task = self._task
         for partition, messages in batch.items():
             if partition.topic not in self._turns.read:
+                self._topic_in_turn = None
                 task.add_records(partition, messages)
                 continue
+            if partition.topic != self._topic_in_turn:
+                # An answer looks for the row that has asked: not behind a cache, nor held back.
+                self._topic_in_turn = partition.topic
+                self._flush_caches()
             for message in messages:
                 assert isinstance(message, HistoryMessage), "what was staged is read as rows"
                 task.add_records(partition, [self._turns.take(message)])
