@@ -308,7 +308,7 @@ class KafkaStreams(DiscoveringClient):
         )
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
-            earlier = EarlierTopology(directory, self.topology, config)
+            earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()
             admin = self._clients.admin()
             topics = TopicManager(
