@@ -8,6 +8,7 @@ from typing import Any
 from pystreams.http.page.log_lines import LogLine
 from pystreams.http.page.markup import Markup, element, joined
 from pystreams.http.page.quantities import UNKNOWN, count, duration, moment, per_second, size
+from pystreams.http.page.tables import table
 from pystreams.stores.contracts.spec import StoreSpec
 
 Snapshot = dict[str, Any]
@@ -26,7 +27,7 @@ def head(now: Snapshot) -> Markup:
     ]
     return joined(
         element("h1", now["application_id"]),
-        element("p", _state(now["state"], now["restore"]["tasks"]), class_="state-line"),
+        element("p", _state(now), class_="state-line"),
         element(
             "dl",
             [element("div", element("dt", name), element("dd", value)) for name, value in facts],
@@ -93,7 +94,7 @@ def tasks(now: Snapshot) -> Markup:
     if not rows:
         return element("p", _no_tasks(now["state"]), class_="empty")
     titles = ("Task", "State", "Lag", "Rate", "Processed", "Stream time", "Thread", "Reads")
-    return _table(titles, rows, numeric=(2, 3, 4))
+    return table(titles, rows, numeric=(2, 3, 4))
 
 
 def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup:
@@ -140,7 +141,7 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
         *("Store", "Kind", "Tasks here", "Entries", "On disk", "Uncommitted", "Commits"),
         *("Restoring", "Changelog"),
     )
-    return _table(titles, rows, numeric=(2, 3, 4, 5, 6))
+    return table(titles, rows, numeric=(2, 3, 4, 5, 6))
 
 
 def query_box(specs: Sequence[StoreSpec]) -> Markup:
@@ -194,15 +195,21 @@ def lines(kept: Sequence[LogLine]) -> Markup:
 # ---------------------------------------------------------------------- parts of parts
 
 
-def _state(state: str, restoring: int) -> Markup:
+def _state(now: Snapshot) -> Markup:
+    state = now["state"]
     kind = "good" if state in _GOOD else "bad" if state in _BAD else "between"
-    text = f"{state}, restoring" if restoring else state
-    return element("span", text, class_=f"state {kind}")
+    if now["restore"]["tasks"]:
+        state = f"{state}, restoring"
+    elif kind == "good" and now["not_ready"]:
+        state, kind = f"{state}, not ready", "between"
+    return element("span", state, class_=f"state {kind}")
 
 
 def _not_ready(now: Snapshot) -> Markup | None:
-    """Return why others should not count on the process, where the state does not say it."""
+    """Return why others should not count on the process, where nothing else says it."""
     why = now["not_ready"]
+    if any(trouble["why"] in why for trouble in now["troubles"]):
+        return None
     if not why or now["error"] or why == now["state"] or now["restore"]["tasks"]:
         return None
     return element("p", f"Not ready: {why}", class_="error", role="alert")
@@ -271,37 +278,6 @@ def _standby_task(row: dict[str, Any]) -> tuple[str, ...]:
 def _thread(row: dict[str, Any]) -> str:
     """Return a thread's name without what is the same for all of a process."""
     return str(row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :])
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Markup:
-    """Return a table; its cells know their titles, for phones."""
-    kinds = ["numeric" if at in numeric else None for at in range(len(titles))]
-    return element(
-        "table",
-        element(
-            "thead",
-            element(
-                "tr",
-                [
-                    element("th", title, class_=kind, scope="col")
-                    for title, kind in zip(titles, kinds, strict=True)
-                ],
-            ),
-        ),
-        element(
-            "tbody",
-            [
-                element(
-                    "tr",
-                    [
-                        element("td", cell, class_=kind, data_label=title)
-                        for cell, title, kind in zip(row, titles, kinds, strict=True)
-                    ],
-                )
-                for row in rows
-            ],
-        ),
-    )
 
 
 def _sum(rows: Sequence[dict[str, Any]], name: str, written: Callable[[float], str]) -> str:

@@ -1,0 +1,110 @@
+"""The parts of the page that are empty while all is well: what stands still, and dead letters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pystreams.http.page.markup import Markup, element, joined
+from pystreams.http.page.quantities import count, duration, moment
+from pystreams.http.page.tables import table
+
+Snapshot = dict[str, Any]
+
+
+def troubles(now: Snapshot) -> Markup:
+    """Return what stands still, where the thread is, and since when; nothing if nothing does."""
+    found = now["troubles"]
+    if not found:
+        return Markup()
+    stacks: set[tuple[str, str]] = set()
+    items = []
+    for trouble in found:
+        # A thread may be in two troubles with one stack.
+        of_thread = trouble["of"], trouble["stack"]
+        items.append(_trouble(trouble, folded="" if of_thread in stacks else trouble["stack"]))
+        stacks.add(of_thread)
+    return element(
+        "section", element("h2", "Standing still"), element("ul", items, class_="troubles")
+    )
+
+
+def letters(now: Snapshot) -> Markup:
+    """Return the dead letters by topic, with their last causes; nothing where there is no queue."""
+    found, queue = now["dead_letters"], now["dead_letter_queue"]
+    if not found and queue is None:
+        return Markup()
+    shown = [_of_topic(topic) for topic in found] or element(
+        "p", f"None since the start. What a handler drops goes to {queue}.", class_="empty"
+    )
+    return element("section", element("h2", "Dead letters"), shown)
+
+
+# ---------------------------------------------------------------------- parts of parts
+
+
+def _trouble(trouble: dict[str, Any], folded: str) -> Markup:
+    return element(
+        "li",
+        element(
+            "p",
+            element("strong", trouble["trouble"].capitalize()),
+            element("span", trouble["of"], class_="of"),
+            element(
+                "span",
+                f"for {duration(trouble['lasted_s'])}, since ",
+                element("time", moment(trouble["since_ms"])),
+                class_="since",
+            ),
+            class_="what",
+        ),
+        element("p", trouble["why"], class_="why"),
+        _folded(folded, f"{trouble['trouble']} {trouble['of']}", "Where it is"),
+    )
+
+
+def _of_topic(letters_of: dict[str, Any]) -> Markup:
+    topic, causes = letters_of["topic"], letters_of["causes"]
+    rows = [
+        (
+            joined(
+                element("span", cause["error"], class_="cause"),
+                _folded(
+                    cause["stack"],
+                    f"{topic} {cause['stage']} {cause['where']} {cause['error'].partition(':')[0]}",
+                    "Where it was raised",
+                ),
+            ),
+            count(cause["records"]),
+            joined(cause["stage"], element("span", cause["where"], class_="more")),
+            joined(cause["record"] or "a punctuation", _task(cause["task"])),
+            moment(cause["last_ms"]),
+        )
+        for cause in causes
+    ]
+    return element(
+        "div",
+        element(
+            "p",
+            element("strong", topic),
+            element("span", f"{count(letters_of['records'])} since the start"),
+            class_="topic",
+        ),
+        table(("Last causes", "Records", "Failed in", "Last record", "At"), rows, numeric=(1,)),
+        class_="letters",
+    )
+
+
+def _task(task: str | None) -> Markup | None:
+    return None if task is None else element("span", f"task {task}", class_="more")
+
+
+def _folded(stack: str, of: str, title: str) -> Markup | None:
+    """Fold a stack away; `of` says whose it is, so that one that was opened stays open."""
+    if not stack:
+        return None
+    return element(
+        "details",
+        element("summary", title),
+        element("pre", stack.rstrip("\n")),
+        data_of=of,
+    )
