@@ -13,6 +13,8 @@ from pystreams.http.hidden_secrets import without_secrets
 
 _KEPT = 20
 _MAX_LENGTH = 1000
+_STACK = " stack="
+"""Begins the field that the page shows elsewhere: the last one of its line."""
 _NO_FIELDS = {
     *("event", "exc_info", "exception", "level", "logger", "stack", "stack_info", "timestamp")
 }
@@ -84,6 +86,7 @@ def _line_of(record: logging.LogRecord) -> LogLine:
         event, _, rest = record.getMessage().partition("\n")
         # Of a traceback, what was raised.
         raised = rest.strip().rpartition("\n")[2]
+        event, _, _ = event.partition(_STACK)
         return LogLine(at_ms, level, event[:_MAX_LENGTH], raised.strip()[:_MAX_LENGTH])
     fields: dict[str, Any] = record.msg
     told = [f"{name}={value}" for name, value in fields.items() if _is_field(name)]

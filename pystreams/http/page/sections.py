@@ -8,7 +8,6 @@ from typing import Any
 from pystreams.http.page.log_lines import LogLine
 from pystreams.http.page.markup import Markup, element, joined
 from pystreams.http.page.quantities import UNKNOWN, count, duration, moment, per_second, size
-from pystreams.http.page.tables import table
 from pystreams.stores.contracts.spec import StoreSpec
 
 Snapshot = dict[str, Any]
@@ -94,7 +93,7 @@ def tasks(now: Snapshot) -> Markup:
     if not rows:
         return element("p", _no_tasks(now["state"]), class_="empty")
     titles = ("Task", "State", "Lag", "Rate", "Processed", "Stream time", "Thread", "Reads")
-    return table(titles, rows, numeric=(2, 3, 4))
+    return _table(titles, rows, numeric=(2, 3, 4))
 
 
 def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup:
@@ -141,7 +140,7 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
         *("Store", "Kind", "Tasks here", "Entries", "On disk", "Uncommitted", "Commits"),
         *("Restoring", "Changelog"),
     )
-    return table(titles, rows, numeric=(2, 3, 4, 5, 6))
+    return _table(titles, rows, numeric=(2, 3, 4, 5, 6))
 
 
 def query_box(specs: Sequence[StoreSpec]) -> Markup:
@@ -278,6 +277,37 @@ def _standby_task(row: dict[str, Any]) -> tuple[str, ...]:
 def _thread(row: dict[str, Any]) -> str:
     """Return a thread's name without what is the same for all of a process."""
     return str(row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :])
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Markup:
+    """Return a table; its cells know their titles, for phones."""
+    kinds = ["numeric" if at in numeric else None for at in range(len(titles))]
+    return element(
+        "table",
+        element(
+            "thead",
+            element(
+                "tr",
+                [
+                    element("th", title, class_=kind, scope="col")
+                    for title, kind in zip(titles, kinds, strict=True)
+                ],
+            ),
+        ),
+        element(
+            "tbody",
+            [
+                element(
+                    "tr",
+                    [
+                        element("td", cell, class_=kind, data_label=title)
+                        for cell, title, kind in zip(row, titles, kinds, strict=True)
+                    ],
+                )
+                for row in rows
+            ],
+        ),
+    )
 
 
 def _sum(rows: Sequence[dict[str, Any]], name: str, written: Callable[[float], str]) -> str:

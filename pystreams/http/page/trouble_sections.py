@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams.http.page.markup import Markup, element, joined
+from pystreams.http.page.markup import Markup, element
 from pystreams.http.page.quantities import count, duration, moment
-from pystreams.http.page.tables import table
 
 Snapshot = dict[str, Any]
 
@@ -64,38 +63,44 @@ def _trouble(trouble: dict[str, Any], folded: str) -> Markup:
 
 def _of_topic(letters_of: dict[str, Any]) -> Markup:
     topic, causes = letters_of["topic"], letters_of["causes"]
-    rows = [
-        (
-            joined(
-                element("span", cause["error"], class_="cause"),
-                _folded(
-                    cause["stack"],
-                    f"{topic} {cause['stage']} {cause['where']} {cause['error'].partition(':')[0]}",
-                    "Where it was raised",
-                ),
-            ),
-            count(cause["records"]),
-            joined(cause["stage"], element("span", cause["where"], class_="more")),
-            joined(cause["record"] or "a punctuation", _task(cause["task"])),
-            moment(cause["last_ms"]),
-        )
-        for cause in causes
-    ]
     return element(
         "div",
         element(
             "p",
             element("strong", topic),
-            element("span", f"{count(letters_of['records'])} since the start"),
+            element("span", f"{_records(letters_of['records'])} since the start"),
             class_="topic",
         ),
-        table(("Last causes", "Records", "Failed in", "Last record", "At"), rows, numeric=(1,)),
+        element("ul", [_cause(topic, cause) for cause in causes], class_="lines"),
         class_="letters",
     )
 
 
-def _task(task: str | None) -> Markup | None:
-    return None if task is None else element("span", f"task {task}", class_="more")
+def _cause(topic: str, cause: dict[str, Any]) -> Markup:
+    stage, where, error = cause["stage"], cause["where"], cause["error"]
+    place = [f"{stage} in {where}" if where else stage, f"last at {cause['record'] or 'no record'}"]
+    if cause["task"] is not None:
+        place.append(f"task {cause['task']}")
+    return element(
+        "li",
+        element("span", error, class_="event"),
+        element("span", _records(cause["records"]), class_="count"),
+        element(
+            "span",
+            [element("span", part) for part in place],
+            element("time", moment(cause["last_ms"])),
+            class_="place",
+        ),
+        _folded(
+            cause["stack"],
+            f"{topic} {stage} {where} {error.partition(':')[0]}",
+            "Where it was raised",
+        ),
+    )
+
+
+def _records(number: int) -> str:
+    return f"{count(number)} record{'' if number == 1 else 's'}"
 
 
 def _folded(stack: str, of: str, title: str) -> Markup | None:

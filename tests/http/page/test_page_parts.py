@@ -167,6 +167,16 @@ def test_secrets_of_the_configuration_are_not_shown(kept: LastLines) -> None:
     assert "abc" not in shown
 
 
+@pytest.mark.parametrize("configured", [False, True], ids=["a program's", "the command's"])
+def test_a_stack_that_was_logged_stands_elsewhere(kept: LastLines, configured: bool) -> None:
+    if configured:
+        configure_logging("info", "json")
+    get_logger("pystreams.tests").warning("stands still", of="thread-1", stack="  File x, line 7")
+    (line,) = kept.latest([])
+    assert "of=" in f"{line.event} {line.details}"
+    assert "line 7" not in f"{line.event} {line.details}"
+
+
 def test_of_a_traceback_the_last_line_is_kept(kept: LastLines) -> None:
     for _ in range(2):
         try:

@@ -16,7 +16,6 @@ from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all
 from tests.broker.waiting import wait_until
 from tests.http.page.chromium import Chromium
-from tests.http.page.test_page_on_broker import rows_of
 
 if TYPE_CHECKING:
     from pystreams import ErrorContext
@@ -50,21 +49,26 @@ def served(
             streams.close()
 
 
-def rows_shown(chromium: Chromium) -> list[tuple[str, ...]]:
-    """Return the first line of each cell, row by row."""
-    return [tuple(cell.split("\n")[0] for cell in row) for row in rows_of(chromium, "#letters")]
+def causes_shown(chromium: Chromium) -> list[list[str]]:
+    """Return the parts of each cause."""
+    found: list[list[str]] = chromium.evaluate(
+        "[...document.querySelectorAll('#letters li')].map(cause => "
+        "[...cause.querySelectorAll('.event, .count, .place > *')].map(part => part.innerText))"
+    )
+    return found
 
 
-def rows_of_letters(streams: KafkaStreams) -> list[tuple[str, ...]]:
-    """Return what the rows of dead letters should be."""
+def causes_known(streams: KafkaStreams) -> list[list[str]]:
+    """Return what the parts of causes should be."""
     return [
-        (
+        [
             cause.error.replace(SECRET, "(hidden)"),
-            str(cause.records),
-            cause.stage,
-            cause.record or "",
+            f"{cause.records} record{'' if cause.records == 1 else 's'}",
+            f"{cause.stage} in {cause.where}",
+            f"last at {cause.record}",
+            *([] if cause.task is None else [f"task {cause.task}"]),
             moment(cause.last_ms),
-        )
+        ]
         for letters in streams.dead_letters
         for cause in letters.causes
     ]
@@ -180,13 +184,13 @@ def test_dead_letters_are_shown_by_topic_with_their_last_causes(
             "all dead letters are on the broker",
         )
         wait_until(
-            lambda: rows_shown(chromium) == rows_of_letters(streams),
+            lambda: causes_shown(chromium) == causes_known(streams),
             "the page shows the dead letters of now",
-            told=lambda: f"{rows_shown(chromium)}\n{rows_of_letters(streams)}",
+            told=lambda: f"{causes_shown(chromium)}\n{causes_known(streams)}",
         )
         told = {letters.topic: letters for letters in streams.dead_letters}
         for topic, letters in told.items():
-            chromium.wait_for_text("#letters", f"{topic}\n{letters.records} since the start")
+            chromium.wait_for_text("#letters", f"{topic}\n{letters.records} record")
         text = chromium.text("#letters")
         fits = fits_a_phone(chromium)
 
