@@ -7,6 +7,7 @@ sends it a byte a minute, or does not take its answer, it keeps.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 from typing import Any
@@ -18,6 +19,8 @@ from pystreams.http.quick_answers import QuickAnswers
 
 _LEAST_TAKEN_BYTES_S = 1024
 """Who takes an answer more slowly than this is let go."""
+_LOGGER = logging.getLogger("pystreams.http.requests")
+_LOGGER.setLevel(logging.ERROR)  # It warns of each bad request: anybody could fill a disk.
 _AT_ONCE = struct.pack("ii", 1, 0)
 """Closes a connection with all that waits to be sent."""
 
@@ -34,6 +37,7 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
     class Connection(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self.logger = _LOGGER
             self._quick_answer = quick.of_connection()
             self._quickly_answered = 0
             self._look_later()

@@ -91,9 +91,16 @@ SCHEMAS: dict[str, Schema] = {
         dropped_records=_COUNT,
         lag_records=_or_null(_COUNT),
         unread_partitions=_COUNT,
-        troubles=_list(_object(trouble=_TEXT, of=_TEXT, why=_TEXT)),
+        troubles=_list(
+            _object(
+                trouble=_TEXT, of=_TEXT, why=_TEXT, since_ms=_COUNT, lasted_s=_NUMBER, stack=_TEXT
+            )
+        ),
         dead_letter_queue=_or_null(_TEXT),
         dead_letter_records=_or_null(_COUNT),
+        dead_letters=_list(
+            _object(topic=_TEXT, records=_COUNT, causes=_list(_ref("DeadLetterCause")))
+        ),
         commits=_COUNT,
         commit_interval_ms=_COUNT,
         uncommitted_bytes=_COUNT,
@@ -110,6 +117,16 @@ SCHEMAS: dict[str, Schema] = {
         standby_tasks=_ref("Tasks"),
         subtopologies=_list({"type": "object"}),
         stores=_list(_object(store=_TEXT, task=_TEXT)),
+    ),
+    "DeadLetterCause": _object(
+        stage=_TEXT,
+        where=_TEXT,
+        error=_TEXT,
+        stack=_TEXT,
+        records=_COUNT,
+        last_ms=_COUNT,
+        task=_or_null(_TEXT),
+        record=_or_null(_TEXT),
     ),
     "Stores": _list(
         _object(store=_TEXT, kind=_TEXT, engine=_TEXT, logged=_YES_OR_NO, asked_by=_list(_TEXT))

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from pystreams.http.health import Health
+from pystreams.http.troubles import Troubles
 from pystreams.kernel.clock import SystemClock
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import NODE_GROUP, TASK_GROUP
@@ -54,6 +55,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._looks: deque[_Look] = deque()
         self._clock = SystemClock()
+        self._troubles = Troubles(streams)
         self._began_ms = self._clock.monotonic_ms()
         self._latest: dict[str, Any] = {}
         self._latest_s = float("-inf")
@@ -101,7 +103,7 @@ class Snapshots:
             "dropped_records": numbers.dropped_records,
             "lag_records": numbers.lag_records,
             "unread_partitions": numbers.unread_partitions,
-            **_troubles(streams, look.by_topic),
+            **self._troubles.now(),
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
             "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
@@ -154,19 +156,6 @@ def _topics(
         }
         for (direction, topic), count in sorted(look.by_topic.items())
     ]
-
-
-def _troubles(streams: KafkaStreams, by_topic: dict[tuple[str, str], float]) -> dict[str, Any]:
-    """Return what stands still, and how many records went to the dead letter queue."""
-    queue = streams.config.dead_letter_queue
-    return {
-        "troubles": [
-            {"trouble": trouble.kind.value, "of": trouble.of, "why": trouble.text}
-            for trouble in streams.troubles
-        ],
-        "dead_letter_queue": queue,
-        "dead_letter_records": None if queue is None else by_topic.get(("out", queue), 0),
-    }
 
 
 def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from pystreams import TaskId, TopicPartition
+from pystreams import StreamsBuilder, TaskId, TimeWindows, TopicPartition, TopologyError
 from pystreams.backfill import Published
 from pystreams.backfill.plan.rows import Result
 from pystreams.backfill.publishing.hand_over import PublishingRefusedError
@@ -18,10 +19,13 @@ from pystreams.backfill.publishing.publisher import FencedPublisherError
 from pystreams.backfill.publishing.store_seeder import StateSeeder
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.publishing_mark import published_by
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
 from pystreams.testing.simulation import FaultRates, SimulatedCrash
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import run
-from tests.backfill.seeding_scene import Scene
-from tests.backfill.test_publishing import CONFIG, Arena, arena_of, counting, history
+from tests.backfill.seeding_scene import ENVIRONMENT, Scene
+from tests.backfill.test_publishing import CONFIG, TYPES, Arena, arena_of, counting, history
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +97,27 @@ def test_stores_are_built_at_the_ends_of_their_changelogs(
         position = manager.restore_positions()[changelog]
         manager.close()
         assert position == arena.broker.offset_range(changelog).high_watermark
+
+
+def test_first_start_over_seeded_stores_is_compared_with_the_topology_of_the_backfill(
+    arena: Arena, state: StateDirectory
+) -> None:
+    publish(arena, state)
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(1000)
+    builder.stream("in", **TYPES).group_by_key().windowed_by(windows).count(name="keys")
+
+    changed = EarlierTopology(state, TopologyPlan(builder.build(), "app"), ENVIRONMENT)
+    with pytest.raises(TopologyError, match="store 'keys'"):
+        changed.check()
+
+    file = state.directory / FINGERPRINT_FILE
+    seeded = file.read_text("utf-8")
+    same = EarlierTopology(state, arena.plan, ENVIRONMENT)
+    with capture_logs() as logs:
+        same.check()
+    same.keep(plan_partitions(arena.plan, arena.broker.partition_counts()))
+    assert (logs, file.read_text("utf-8")) == ([], seeded)
 
 
 def test_published_before_seeds_nothing(arena: Arena, state: StateDirectory) -> None:

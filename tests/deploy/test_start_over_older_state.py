@@ -30,10 +30,10 @@ def directory(tmp_path: Path) -> Iterator[StateDirectory]:
 
 def start(directory: StateDirectory, code: str) -> None:
     """Do what a start does, without the broker's part."""
-    topology = topology_of(code)
-    earlier = EarlierTopology(directory, topology, CONFIG)
+    plan = TopologyPlan(topology_of(code), "app")
+    earlier = EarlierTopology(directory, plan, CONFIG)
     earlier.check()
-    earlier.keep(plan_partitions(TopologyPlan(topology, "app"), TOPICS))
+    earlier.keep(plan_partitions(plan, TOPICS))
 
 
 def told(directory: StateDirectory, code: str) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 KEYS = [f"key-{number}" for number in range(36)]
 EACH = 3
 COMMITTED = {"isolation": "read_committed"}
+UNCOMMITTED = {"isolation": "read_uncommitted"}
 
 
 class Process:
@@ -129,7 +130,10 @@ def wait_for_shares(processes: list[Process]) -> None:
 def test_what_is_counted_meanwhile_is_never_seen_to_fall(
     processes: list[Process], topics: Topics
 ) -> None:
-    """Committed counts, each asked for no earlier than the last answer, while one is killed."""
+    """Committed counts, each asked for no earlier than the last answer, while one is killed.
+
+    What is not committed is ahead of that, if anything, and never of what was written.
+    """
     wait_for_shares(processes)
     wait_until(lambda: all(_all_answer(process) for process in processes), "all keys everywhere")
     topic = processes[0].topic
@@ -149,6 +153,7 @@ def test_what_is_counted_meanwhile_is_never_seen_to_fall(
         return all(asked.counts[key] == asked.written for key in KEYS)
 
     wait_until(all_counted, "all is counted", told=lambda: str(asked.counts))
+    assert asked.uncommitted
     taken_s = sorted(asked.taken_s)
     per_s, p99_s = len(taken_s) / sum(taken_s), taken_s[len(taken_s) * 99 // 100]
     _log.info("%d requests, %.0f a second, p99 %.1f ms", len(taken_s), per_s, p99_s * 1000)
@@ -157,29 +162,35 @@ def test_what_is_counted_meanwhile_is_never_seen_to_fall(
 class Asked:
     """Asks processes in turn for all keys, and remembers the last answers.
 
+    Half of the questions are for what is not committed: what a kill may take back.
+
     Attributes:
         written: How many records each key has.
-        counts: The last count of each key.
+        counts: The last committed count of each key.
+        uncommitted: How many answers were of what is not committed.
         taken_s: How long each answer took (s).
     """
 
     def __init__(self, processes: list[Process], topic: str) -> None:
         self._turns = cycle(processes)
         self._topic = topic
+        # Of another length than the keys: each is asked for in both ways.
+        self._levels = cycle([COMMITTED] * 4 + [UNCOMMITTED] * 3)
         self._positions: dict[str, dict[str, Any]] = {}
         self.written = EACH
         self.counts = dict.fromkeys(KEYS, 0)
+        self.uncommitted = 0
         self.taken_s: list[float] = []
 
     def ask_all(self) -> None:
         for key in KEYS:
-            process = next(self._turns)
+            process, isolation = next(self._turns), next(self._levels)
             was_up, began_s = process.is_up(), time.monotonic()
             try:
                 answer = process.ask(
                     f"/v1/stores/counts/{key}",
                     min_position=json.dumps(self._positions.get(key, {})),
-                    **COMMITTED,
+                    **isolation,
                 )
             except OSError:
                 assert not was_up
@@ -188,7 +199,10 @@ class Asked:
             assert answer.status in (200, 503), answer.body
             if answer.status == 200:
                 found = answer.json()
-                assert self.counts[key] <= found["value"] <= self.written, (key, found)
+                assert self.counts[key] <= found["value"] <= self.written, (key, isolation, found)
+                if isolation is UNCOMMITTED:
+                    self.uncommitted += 1
+                    continue
                 self.counts[key] = found["value"]
                 self._positions[key] = found["position"]
 

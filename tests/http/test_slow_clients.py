@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +11,7 @@ from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.asking import ask
 from tests.http.conftest import Served
+from tests.http.connecting import connected, connections_kept, wait_for_answer
 
 IDLE_S = 0.5
 
@@ -21,23 +20,6 @@ IDLE_S = 0.5
 def server(filed: Served) -> Iterator[HttpServer]:
     with HttpServer(filed.streams, HttpOptions(port=0, idle_timeout_s=IDLE_S)) as server:
         yield server
-
-
-def connected(server: HttpServer) -> socket.socket:
-    connection = socket.socket()
-    # The kernel takes little for who does not read.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.settimeout(DEADLINE_S)
-    connection.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
-    return connection
-
-
-def connections_kept() -> int:
-    """Return how many connections the server still knows."""
-    gc.collect()
-    return sum(
-        type(found).__qualname__.endswith("<locals>.Connection") for found in gc.get_objects()
-    )
 
 
 @pytest.mark.parametrize(
@@ -58,9 +40,9 @@ def test_who_asks_and_does_not_read_the_answers_is_let_go(server: HttpServer, pa
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 for _ in range(1000):
                     connection.send(request)
-        assert ask(server.url, "/livez").status == 200
+        wait_for_answer(server)
         wait_until(lambda: connections_kept() <= before, "nothing is kept of them")
-    assert ask(server.url, "/livez").status == 200
+    wait_for_answer(server)
 
 
 def test_who_sends_headers_a_byte_at_a_time_for_ever_is_let_go(server: HttpServer) -> None:

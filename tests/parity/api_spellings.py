@@ -281,6 +281,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "partition_of_key",
         "statistics",
         "topology",
+        "dead_letters",
         "troubles",
         "wait",
     },

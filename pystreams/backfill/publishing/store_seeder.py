@@ -1,9 +1,11 @@
 """Builds the stores of an application from staged state, so that it starts without a restore.
 
-    <state.dir>/<application.id>/<task>/
-      .lock                    held while the task's stores are built
-      .seeding/rocksdb/<store> being built; means nothing to anybody
-      rocksdb/<store>          complete: renamed from there, with the file `seeded-by` in it
+    <state.dir>/<application.id>/
+      pystreams-topology.json  which topology the stores are of, written before any of them
+      <task>/
+        .lock                    held while the task's stores are built
+        .seeding/rocksdb/<store> being built; means nothing to anybody
+        rocksdb/<store>          complete: renamed from there, with the file `seeded-by` in it
 
 The rows go through the store's own `restore`, over an engine that writes sorted files
 (`stores.engines.rocksdb.bulk_load`): what there is then is what a restore from the changelog would
@@ -39,12 +41,14 @@ from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import LOCK_FILE, StateDirectory
+from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.stores.build import build_bulk_loaded_store
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.files.checkpoint_file import sync_directory
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _UNFINISHED = ".seeding"
@@ -108,6 +112,8 @@ class StateSeeder:
         self._state = state
         self._environment = environment
         self._directory = directory
+        self._topology = EarlierTopology(directory, plan, environment)
+        self._partitions = plan_partitions(plan, publication.num_partitions)
         self._stores = self._size_bytes = self._left = 0
 
     def check(self, *, is_begun: bool) -> None:
@@ -164,6 +170,8 @@ class StateSeeder:
         try:
             with _explained(home):
                 self._refuse_foreign(home, self._publication.id)
+                # The first start is compared with it.
+                self._topology.keep(self._partitions)
                 for builder, end in stores:
                     self._seed_store(home, task_id, builder, end)
         finally:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from pystreams.http.page.markup import Markup, element, joined
 
-PARTS = ("head", "numbers", "restore", "topology", "tasks", "stores", "query", "lines")
+PARTS = (
+    *("head", "numbers", "troubles", "restore"),
+    *("topology", "tasks", "stores", "query", "letters", "lines"),
+)
 _TITLES = {
     "topology": "Topology",
     "tasks": "Tasks",
@@ -45,10 +48,12 @@ def document(title: str, parts: Mapping[str, Markup], *, asks_for_token: bool) -
             "main",
             element("header", part("head")),
             part("numbers"),
+            part("troubles"),
             part("restore"),
             _section("topology", part("topology")),
             _section("tasks", part("tasks")),
             _section("stores", part("stores"), part("query"), _answer()),
+            part("letters"),
             _section("lines", part("lines")),
             id="shown",
             hidden=asks_for_token,

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pystreams.config import StreamsConfig
-from pystreams.config.resolution import SECRET_WORDS
-from pystreams.config.streams_config import KEY_DEFINITIONS
+from pystreams.http.hidden_secrets import without_secrets
 
 _KEPT = 20
 _MAX_LENGTH = 1000
-_HIDDEN = "(hidden)"
-_NO_FIELDS = {"event", "exc_info", "exception", "level", "logger", "stack_info", "timestamp"}
-_ASSIGNED = re.compile(
-    r"((?:password|secret|token)[\w.]*['\"]?\s*[=:]\s*)(?!\(hidden\))\S+", re.IGNORECASE
-)
+_STACK = " stack="
+"""Begins the field that the page shows elsewhere: the last one of its line."""
+_NO_FIELDS = {
+    *("event", "exc_info", "exception", "level", "logger", "stack", "stack_info", "timestamp")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,10 @@ class LastLines(logging.Handler):
             secrets: What must not be shown, wherever it stands.
         """
         return [
-            LogLine(
-                line.at_ms, line.level, _hidden(line.event, secrets), _hidden(line.details, secrets)
+            replace(
+                line,
+                event=without_secrets(line.event, secrets),
+                details=without_secrets(line.details, secrets),
             )
             for line in reversed(list(self._kept))
             if line.at_ms >= since_ms
@@ -80,23 +79,6 @@ def last_lines() -> LastLines:
     return _lines
 
 
-def secrets_of(config: StreamsConfig) -> list[str]:
-    """Return the secrets of a configuration, longest first."""
-    values = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
-    found = {
-        value
-        for name, value in {**values, **config.overrides}.items()
-        if isinstance(value, str) and value and any(word in name.lower() for word in SECRET_WORDS)
-    }
-    return sorted(found, key=len, reverse=True)
-
-
-def _hidden(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    return _ASSIGNED.sub(rf"\1{_HIDDEN}", text)
-
-
 def _line_of(record: logging.LogRecord) -> LogLine:
     """Return the line of a record: structlog hands over an event as it is, others have a text."""
     level, at_ms = record.levelname.lower(), int(record.created * 1000)
@@ -104,6 +86,7 @@ def _line_of(record: logging.LogRecord) -> LogLine:
         event, _, rest = record.getMessage().partition("\n")
         # Of a traceback, what was raised.
         raised = rest.strip().rpartition("\n")[2]
+        event, _, _ = event.partition(_STACK)
         return LogLine(at_ms, level, event[:_MAX_LENGTH], raised.strip()[:_MAX_LENGTH])
     fields: dict[str, Any] = record.msg
     told = [f"{name}={value}" for name, value in fields.items() if _is_field(name)]

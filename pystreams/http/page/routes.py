@@ -9,9 +9,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pystreams.http.page import sections
+from pystreams.http.hidden_secrets import secrets_of
+from pystreams.http.page import sections, trouble_sections
 from pystreams.http.page.document import document
-from pystreams.http.page.log_lines import last_lines, secrets_of
+from pystreams.http.page.log_lines import last_lines
 from pystreams.http.page.markup import Markup
 from pystreams.http.page.topology_section import TopologySection
 from pystreams.http.page.watchers import Frame, Watchers
@@ -96,11 +97,13 @@ class _Page:
         return {
             "head": sections.head(now),
             "numbers": sections.numbers(now, self._topology.flow(now)),
+            "troubles": trouble_sections.troubles(now),
             "restore": sections.restore(now),
             "topology": self._topology.draw(now),
             "tasks": sections.tasks(now),
             "stores": sections.stores(now, self._stores, linked=not self._asks_for_token),
             "query": sections.query_box(self._stores),
+            "letters": trouble_sections.letters(now),
             "lines": sections.lines(self._lines.latest(self._secrets, self._since_ms)),
         }
 

@@ -26,7 +26,7 @@ def head(now: Snapshot) -> Markup:
     ]
     return joined(
         element("h1", now["application_id"]),
-        element("p", _state(now["state"], now["restore"]["tasks"]), class_="state-line"),
+        element("p", _state(now), class_="state-line"),
         element(
             "dl",
             [element("div", element("dt", name), element("dd", value)) for name, value in facts],
@@ -194,15 +194,21 @@ def lines(kept: Sequence[LogLine]) -> Markup:
 # ---------------------------------------------------------------------- parts of parts
 
 
-def _state(state: str, restoring: int) -> Markup:
+def _state(now: Snapshot) -> Markup:
+    state = now["state"]
     kind = "good" if state in _GOOD else "bad" if state in _BAD else "between"
-    text = f"{state}, restoring" if restoring else state
-    return element("span", text, class_=f"state {kind}")
+    if now["restore"]["tasks"]:
+        state = f"{state}, restoring"
+    elif kind == "good" and now["not_ready"]:
+        state, kind = f"{state}, not ready", "between"
+    return element("span", state, class_=f"state {kind}")
 
 
 def _not_ready(now: Snapshot) -> Markup | None:
-    """Return why others should not count on the process, where the state does not say it."""
+    """Return why others should not count on the process, where nothing else says it."""
     why = now["not_ready"]
+    if any(trouble["why"] in why for trouble in now["troubles"]):
+        return None
     if not why or now["error"] or why == now["state"] or now["restore"]["tasks"]:
         return None
     return element("p", f"Not ready: {why}", class_="error", role="alert")

@@ -224,10 +224,10 @@ def _rate(start: _Box, end: _Box, rate: str) -> Markup:
     """Draw what goes along an edge, above it, in the gap before the node that is given it."""
     is_short = end.column == start.column + 1
     y = (start.middle + end.middle) / 2 if is_short else end.middle
-    # An edge that comes down leaves the room right of it.
-    beside = 18 if is_short and start.lane != end.lane else 0
-    x = end.x - _GAP / 2 + beside
-    return element("text", rate, class_="rate", x=round(x), y=round(y - 6), text_anchor="middle")
+    # An edge that comes down leaves the room right of it, up to the box that stands there.
+    comes_down = is_short and start.lane != end.lane
+    x, anchor = (end.x - 4, "end") if comes_down else (end.x - _GAP / 2, "middle")
+    return element("text", rate, class_="rate", x=round(x), y=round(y - 6), text_anchor=anchor)
 
 
 def _lag(box: _Box, lag: str) -> Markup:

@@ -16,7 +16,7 @@ from pystreams.runtime.adapters.consuming.confluent_restore_consumer import Conf
 from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits
 from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
-from pystreams.runtime.core.error_handlers import handler_of
+from pystreams.runtime.core.error_handlers import DeadLetterListener, handler_of, told_of
 
 
 class ConfluentClients:
@@ -25,10 +25,17 @@ class ConfluentClients:
     Args:
         config: The application's configuration.
         clock: Tells when to ask again what topics take.
+        dead_letter_listener: Told of the dead letters of records that topics have refused.
     """
 
-    def __init__(self, config: StreamsConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: StreamsConfig,
+        clock: Clock | None = None,
+        dead_letter_listener: DeadLetterListener = lambda *_: None,
+    ) -> None:
         self._config = config
+        self._dead_letter_listener = dead_letter_listener
         self._outage = BrokerOutage(config.bootstrap_servers, config.task_timeout_ms / 1000)
         asking = clients.admin_config(config, client_id=f"{config.application_id}-limits")
         ask = partial(described_limits, asking, self._outage)
@@ -74,6 +81,8 @@ class ConfluentClients:
         sharing: int = 1,
     ) -> ConfluentProducer:
         """Make a producer; transactional when an id is given."""
+        config, told = self._config, self._dead_letter_listener
+        queue = config.errors_dead_letter_queue_topic_name
         return ConfluentProducer(
             clients.producer_config(
                 self._config, transactional_id, client_id=client_id, sharing=sharing
@@ -81,10 +90,7 @@ class ConfluentClients:
             self._outage,
             self._batch_limits,
             topics=topics,
-            handler=handler_of(
-                self._config.production_exception_handler,
-                self._config.errors_dead_letter_queue_topic_name,
-            ),
+            handler=told_of(handler_of(config.production_exception_handler, queue), told),
             commit_timeout_s=self._config.task_timeout_ms / 1000,
         )
 

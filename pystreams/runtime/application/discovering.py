@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.errors import StreamsError
+from pystreams.kernel.clock import Clock
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
 from pystreams.runtime.cluster.streams_metadata import (
@@ -25,8 +26,8 @@ class DiscoveringClient(EmbeddedClient):
     Instances are known by their `application.server`, which each tells the group.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock)
         self._threads: list[StreamThread] = []
         self._discovery: Discovery | None = None
 

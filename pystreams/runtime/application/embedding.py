@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StateDirectoryError, StreamsError
+from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.dead_letter_causes import DeadLetterCauses, DeadLetters
 from pystreams.runtime.application.stop_signals import StopSignals
 from pystreams.runtime.application.uncaught_errors import UncaughtExceptionHandler
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
@@ -31,7 +33,9 @@ _log = get_logger("pystreams.client")
 class EmbeddedClient(ABC):
     """A client as its program sees it; `KafkaStreams` is the only one."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._dead_letters = DeadLetterCauses(self._clock.now_ms)
         self._started = False
         self._finished = threading.Event()
         self._paused = threading.Event()
@@ -48,6 +52,11 @@ class EmbeddedClient(ABC):
     @abstractmethod
     def state(self) -> State:
         """Where the application is in its life."""
+
+    @property
+    def dead_letters(self) -> tuple[DeadLetters, ...]:
+        """What became dead letters since the start, by topic, with the last causes."""
+        return self._dead_letters.latest()
 
     @abstractmethod
     def close(self, timeout_s: float | None = None, *, leave_group: bool | None = None) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import StoreNotAvailableError, StreamsError, as_streams_error
-from pystreams.kernel.clock import Clock, SystemClock
+from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.metrics import MetricName, MetricValue
@@ -89,12 +89,12 @@ class KafkaStreams(DiscoveringClient):
         clients: ClientFactory | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(clock)
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
         check_configured(topology, self._config)
-        self._clients = clients or ConfluentClients(self._config)
-        self._clock = clock or SystemClock()
+        listener = self._dead_letters.note
+        self._clients = clients or ConfluentClients(self._config, self._clock, listener)
         self._client_id = self._config.client_id or self._config.application_id
         self._global = GlobalState(self._plan, self._fail)
         self._topics: TopicManager | None = None
@@ -308,7 +308,7 @@ class KafkaStreams(DiscoveringClient):
         )
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
-            earlier = EarlierTopology(directory, self.topology, config)
+            earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()
             admin = self._clients.admin()
             topics = TopicManager(
@@ -348,7 +348,7 @@ class KafkaStreams(DiscoveringClient):
                     recording=recording_of(config, self._clock),
                     topic_entries=inputs.entries,
                     global_stores=self._global.stores,
-                ),
+                ).telling(self._dead_letters.note),
                 settings=ThreadSettings.of(config, global_stores=self._global.wanted),
                 clients=self._clients,
                 admin=admin,

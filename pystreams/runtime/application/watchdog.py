@@ -54,12 +54,14 @@ class Trouble:
         of: The thread's or the task's name.
         text: What is known, for people.
         since_ms: Since when, on the monotonic clock (ms).
+        stack: Where the thread is, innermost call last; nothing of a task.
     """
 
     kind: TroubleKind
     of: str
     text: str
     since_ms: float
+    stack: str = ""
 
 
 def stack_of(thread_name: str) -> str:
@@ -125,15 +127,12 @@ class Watchdog:
         if told_ms is None:
             self.begun[trouble.kind] += 1
         self._told_ms[key] = lasted_ms
-        stack = ""
-        if trouble.kind in (TroubleKind.BLOCKED_THREAD, TroubleKind.LATE_POLL):
-            stack = self._stack(trouble.of)
         _log.warning(
             trouble.kind.value,
             of=trouble.of,
             seconds=round(lasted_ms / 1000),
             why=trouble.text,
-            **({"stack": stack} if stack else {}),
+            **({"stack": trouble.stack} if trouble.stack else {}),
         )
 
     def _found(self, threads: Sequence[ThreadMetadata], now_ms: float) -> Iterator[Trouble]:
@@ -141,8 +140,8 @@ class Watchdog:
         for thread in threads:
             limit_ms = min(_STANDS_STILL_MS, thread.max_poll_interval_ms / 2)
             if thread.silent_ms >= limit_ms:
-                if self._stack(thread.thread_name):
-                    yield from _of_thread(thread, now_ms)
+                if stack := self._stack(thread.thread_name):
+                    yield from _of_thread(thread, now_ms, stack)
                 continue  # Of what a thread does that stands still its tasks know nothing new.
             if self._paused.is_set():
                 continue
@@ -161,7 +160,7 @@ class Watchdog:
                     yield _of_task(task, since_ms, is_standby=is_standby)
 
 
-def _of_thread(thread: ThreadMetadata, now_ms: float) -> Iterator[Trouble]:
+def _of_thread(thread: ThreadMetadata, now_ms: float, stack: str) -> Iterator[Trouble]:
     since_ms, limit_ms = now_ms - thread.silent_ms, thread.max_poll_interval_ms
     at_work = thread.at_work or "it processes no record: it waits, for a broker or a disk"
     yield Trouble(
@@ -169,6 +168,7 @@ def _of_thread(thread: ThreadMetadata, now_ms: float) -> Iterator[Trouble]:
         thread.thread_name,
         f"{at_work}; what it does is in the stack. No other task of the thread goes on meanwhile",
         since_ms,
+        stack,
     )
     if thread.silent_ms >= limit_ms * (1 - _POLL_INTERVAL_LEFT):
         yield Trouble(
@@ -178,6 +178,7 @@ def _of_thread(thread: ThreadMetadata, now_ms: float) -> Iterator[Trouble]:
             "gives its partitions to others, and the work is done again: set that higher, or let "
             "functions that wait be called by map_values_async",
             since_ms,
+            stack,
         )
 
 

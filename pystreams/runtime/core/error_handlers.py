@@ -10,7 +10,7 @@ Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing), KI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -74,6 +74,8 @@ class ErrorHandlerResponse:
 
 
 ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse | ErrorHandlerResponse]
+DeadLetterListener = Callable[[ErrorContext, Exception, Sequence[DeadLetterRecord]], object]
+"""Told of the dead letters of a record that is dropped."""
 
 
 def log_and_fail(context: ErrorContext, error: Exception) -> ErrorResponse:  # noqa: ARG001
@@ -125,6 +127,20 @@ def _drop_into_queue(
     if topic is None:
         return response
     return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])
+
+
+def told_of(handler: ErrorHandler, listener: DeadLetterListener) -> ErrorHandler:
+    """Return a handler of whose dead letters a listener is told."""
+    return handler if handler is log_and_fail else partial(_tell, handler, listener)
+
+
+def _tell(
+    handler: ErrorHandler, listener: DeadLetterListener, context: ErrorContext, error: Exception
+) -> ErrorResponse | ErrorHandlerResponse:
+    response = handler(context, error)
+    if isinstance(response, ErrorHandlerResponse) and response.result is ErrorResponse.CONTINUE:
+        listener(context, error, response.dead_letter_queue_records)
+    return response
 
 
 def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> ErrorHandlerResponse:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.runtime.core.error_handlers import DeadLetterListener, ErrorHandler, told_of
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.contracts.extractors import TimestampExtractor
@@ -53,3 +53,12 @@ class TaskSettings:
     global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)
     trace: TraceStep | None = None
+
+    def telling(self, listener: DeadLetterListener) -> Self:
+        """Return them with a listener that is told of all dead letters."""
+        return replace(
+            self,
+            deserialization_handler=told_of(self.deserialization_handler, listener),
+            processing_handler=told_of(self.processing_handler, listener),
+            production_handler=told_of(self.production_handler, listener),
+        )

@@ -5,6 +5,7 @@
 The file is the topology's fingerprint (`pystreams.deploy.fingerprint`), compared at the start,
 before a topic is made: what would give wrong results in silence is refused, with the cure; what is
 left behind, or may not fit, is logged once. Then the file is written for the topology that runs.
+A backfill that seeds stores writes it before the first one.
 
 A directory without the file tells nothing: one of an earlier pystreams, one that is new, or one
 whose disk is gone. Java passes the file over.
@@ -30,9 +31,10 @@ from pystreams.deploy.verdicts import Comparison, Verdict
 from pystreams.errors import StateDirectoryError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.files.checkpoint_file import sync_directory
-from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import PartitionPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 FINGERPRINT_FILE = "pystreams-topology.json"
 
@@ -44,19 +46,22 @@ class EarlierTopology:
 
     Args:
         directory: The application's state directory.
-        topology: The topology that is to run over what is there.
-        config: Its configuration.
+        plan: The topology that is to run over what is there.
+        defaults: What names the serdes of stores that name none.
     """
 
     def __init__(
-        self, directory: StateDirectory, topology: Topology, config: StreamsConfig
+        self,
+        directory: StateDirectory,
+        plan: TopologyPlan,
+        defaults: StreamsConfig | StoreEnvironment,
     ) -> None:
         self.file = directory.directory / FINGERPRINT_FILE
         self._has_state = bool(directory.task_ids())
         self._kept = read_fingerprint(self.file)
-        self._application_id = config.application_id
+        self._application_id = plan.application_id
         self._fingerprint = fingerprint_of(
-            topology, config.default_key_serde, config.default_value_serde
+            plan.topology, defaults.default_key_serde, defaults.default_value_serde
         )
 
     def check(self) -> None:
@@ -69,7 +74,7 @@ class EarlierTopology:
             if self._has_state:
                 _log.info(
                     "the topology that made this state is not known, and is not compared",
-                    reason="an earlier pystreams, a backfill or Kafka Streams has made it",
+                    reason="an earlier pystreams or Kafka Streams has made it",
                 )
             return
         found = compare(self._kept, self._fingerprint)

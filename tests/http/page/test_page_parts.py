@@ -14,9 +14,10 @@ import structlog
 
 from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
 from pystreams.cli.display.logs import configure_logging
+from pystreams.http.hidden_secrets import secrets_of
 from pystreams.http.page import sections
 from pystreams.http.page.edge_flows import edge_flows
-from pystreams.http.page.log_lines import LastLines, secrets_of
+from pystreams.http.page.log_lines import LastLines
 from pystreams.http.page.markup import element
 from pystreams.http.page.topology_picture import Flow, picture
 from pystreams.http.page.watchers import Frame, Watchers
@@ -164,6 +165,16 @@ def test_secrets_of_the_configuration_are_not_shown(kept: LastLines) -> None:
     assert "refused (hidden)" in shown
     assert SECRET not in shown
     assert "abc" not in shown
+
+
+@pytest.mark.parametrize("configured", [False, True], ids=["a program's", "the command's"])
+def test_a_stack_that_was_logged_stands_elsewhere(kept: LastLines, configured: bool) -> None:
+    if configured:
+        configure_logging("info", "json")
+    get_logger("pystreams.tests").warning("stands still", of="thread-1", stack="  File x, line 7")
+    (line,) = kept.latest([])
+    assert "of=" in f"{line.event} {line.details}"
+    assert "line 7" not in f"{line.event} {line.details}"
 
 
 def test_of_a_traceback_the_last_line_is_kept(kept: LastLines) -> None:

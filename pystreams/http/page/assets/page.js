@@ -23,7 +23,9 @@ function morph(old, fresh) {
   const alike = before.length === after.length &&
     before.every((node, index) => node.nodeName === after[index].nodeName);
   if (!alike) {
+    const opened = [...old.querySelectorAll("details[open]")].map((each) => each.dataset.of);
     old.replaceChildren(...after);
+    for (const each of old.querySelectorAll("details")) each.open = opened.includes(each.dataset.of);
     return;
   }
   before.forEach((node, index) => {
@@ -33,7 +35,9 @@ function morph(old, fresh) {
       return;
     }
     for (const { name } of [...node.attributes]) {
-      if (!other.hasAttribute(name)) node.removeAttribute(name);
+      // What was folded open stays so, if it is still of the same.
+      const keeps = name === "open" && node.dataset.of === other.dataset.of;
+      if (!keeps && !other.hasAttribute(name)) node.removeAttribute(name);
     }
     for (const { name, value } of [...other.attributes]) {
       if (node.getAttribute(name) !== value) node.setAttribute(name, value);
