@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -25,6 +23,7 @@ from pystreams.runtime.core.dead_letters import (
     HEADER_TOPIC,
 )
 from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
+from tests import names
 from tests.broker.reading import create_topics, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 
@@ -36,15 +35,13 @@ if TYPE_CHECKING:
 FIRST_MS = int(time.time() * 1000) - 60_000
 """Late enough for no topic to delete the records."""
 
-_numbers = itertools.count(1)
-
 
 class Queue:
     """A queue with three dead letters, in two partitions."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        self.name = f"dead-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("dead")
         admin = AdminClient({"bootstrap.servers": servers})
         admin.create_topics([NewTopic(self.name, 2)])[self.name].result(DEADLINE_S)
         producer = Producer({"bootstrap.servers": servers})
@@ -105,10 +102,9 @@ class Source:
     """A topic of two partitions, and a queue with letters of it: `total` 0, 1, 2, ..."""
 
     def __init__(self, servers: str, letters: int) -> None:
-        number = next(_numbers)
         self.servers = servers
-        self.topic = f"orders-{os.getpid()}-{number}"
-        self.queue = f"orders-dead-{os.getpid()}-{number}"
+        self.topic = names.unique_name("orders")
+        self.queue = f"{self.topic}-dead"
         admin = AdminClient({"bootstrap.servers": servers})
         create_topics(admin, [NewTopic(self.topic, 2), NewTopic(self.queue, 2)])
         self.fail(range(letters))

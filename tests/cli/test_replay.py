@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +15,7 @@ from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.replay import replay
 from pystreams.cli.commands.topics import topics
 from pystreams.runtime.application.kafka_streams import KafkaStreams
+from tests import names
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ orders.group_by_key().count(name="of-customers").to_stream().to(
     "{name}-sold", value_serde=serdes.LONG
 )
 """
-_numbers = itertools.count(1)
 _START_MS = 1_700_000_000_000
 
 
@@ -53,7 +51,7 @@ class Shop:
     """A topology, its topics, and its live application."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"replay-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("replay")
         self.directory = directory
         self.file = directory / "shop.py"
         self.file.write_text(CODE.format(name=self.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S
 
@@ -33,14 +33,13 @@ config = {{"default.key.serde": "string", "default.value.serde": "string"}}
 builder = StreamsBuilder()
 builder.stream("{name}-in").map_values(str.upper).to("{name}-out")
 """
-_numbers = itertools.count(1)
 
 
 class Application:
     """One application of a test: its topics, its file, its process."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"run-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("run")
         self.servers = broker.bootstrap_servers
         self._directory = directory
         self.file = directory / f"{self.name}.py"

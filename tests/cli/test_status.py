@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ from pystreams import KafkaStreams
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.status import status
 from pystreams.cli.commands.topics import topics
+from tests import names
 from tests.broker.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -27,14 +26,13 @@ from pystreams import StreamsBuilder, serdes
 builder = StreamsBuilder()
 builder.stream("{name}-in", key_serde=serdes.STRING, value_serde=serdes.STRING).to("{name}-out")
 """
-_numbers = itertools.count(1)
 
 
 class Group:
     """An application, and what the command says of its group."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"status-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("status")
         self.file = directory / "topology.py"
         self.file.write_text(CODE.format(name=self.name))
         self._servers = broker.bootstrap_servers

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,12 +13,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from pystreams import StreamsBuilder, StreamsConfig
 from pystreams.cli.application.development_broker import create_missing_topics
 from pystreams.cli.commands.topics import topics
+from tests import names
 from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
-
-_numbers = itertools.count(1)
 
 
 class Cluster:
@@ -49,7 +46,7 @@ def cluster(broker: DevelopmentBroker) -> Cluster:
 
 @pytest.fixture
 def name() -> str:
-    return f"topics-{os.getpid()}-{next(_numbers)}"
+    return names.unique_name("topics")
 
 
 def test_topics_are_created_with_what_was_asked_for(cluster: Cluster, name: str) -> None:

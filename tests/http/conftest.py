@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams import KafkaStreams, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.http.server import HttpOptions, HttpServer
+from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.asking import Answer, ask
@@ -25,7 +24,6 @@ from tests.http.filing import filing
 
 FIRST_MS = 1_000_000
 PARTITIONS = 3
-_numbers = itertools.count(1)
 
 Serve = Callable[..., "Served"]
 
@@ -65,7 +63,7 @@ class Topics:
         self._servers = broker.bootstrap_servers
 
     def make(self, stem: str, partitions: int = PARTITIONS) -> str:
-        name = f"http-{stem}-{os.getpid()}-{next(_numbers)}"
+        name = names.unique_name(f"http-{stem}")
         admin = AdminClient({"bootstrap.servers": self._servers})
         create_topics(admin, [NewTopic(name, num_partitions=partitions)])
         return name
@@ -92,7 +90,7 @@ def served(
 ) -> Iterator[Served]:
     """Run and show an application of a test's own."""
     settings = {
-        "application.id": f"http-app-{os.getpid()}-{next(_numbers)}",
+        "application.id": names.unique_name("http-app"),
         "bootstrap.servers": broker.bootstrap_servers,
         "state.dir": str(directory),
         "commit.interval.ms": 100,

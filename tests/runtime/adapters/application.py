@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +14,7 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.cluster.new_topic import NewTopic
+from tests import names
 from tests.broker.flushing import flush
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 DEADLINE_S = 90.0
-
-_numbers = itertools.count(1)
 
 
 def until(condition: Callable[[], object], what: str = "the condition") -> None:
@@ -76,7 +73,7 @@ class Application:
     def __init__(
         self, bootstrap_servers: str, settings: dict[str, Any], clock: Clock | None = None
     ) -> None:
-        self.name = f"adapters-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("adapters")
         self.config = StreamsConfig.of(
             {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
         )
@@ -86,7 +83,7 @@ class Application:
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         """Create a topic; underscores in the names of settings stand for dots."""
-        name = f"{self.name}-topic-{next(_numbers)}"
+        name = names.unique_name(f"{self.name}-topic")
         settings = {key.replace("_", "."): value for key, value in config.items()}
         self.admin.create_topics([NewTopic(name, partitions, settings)])
         return name
