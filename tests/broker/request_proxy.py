@@ -13,6 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+METADATA = 3
+CREATE_TOPICS = 19
+DELETE_TOPICS = 20
 INIT_PRODUCER_ID = 22
 ADD_PARTITIONS_TO_TXN = 24
 ADD_OFFSETS_TO_TXN = 25
@@ -60,6 +63,7 @@ class RequestProxy:
         kept: Requests that were kept back.
         names_brokers: Whether answers about the cluster name its one broker.
         nameless: How many answers did not.
+        lost_answers: How many clients had no answer to what was done.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -76,8 +80,10 @@ class RequestProxy:
         self.kept: list[Kept] = []
         self.names_brokers = True
         self.nameless = 0
+        self.lost_answers = 0
         self._keep: dict[int, int] = {}
         self._cuts = True
+        self._delivers = False
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -88,6 +94,12 @@ class RequestProxy:
         with self._lock:
             self._keep[api] = count
             self._cuts = cuts
+            self._delivers = False
+
+    def lose_answers(self, api: int, count: int = 1) -> None:
+        """Let the next requests of a kind be done, and cut the connections before the answer."""
+        self.keep_next(api, count)
+        self._delivers = True
 
     def deliver_late(self) -> None:
         """Send what was kept to the broker, on connections of its own; return when answered."""
@@ -133,6 +145,9 @@ class RequestProxy:
                 first = first or request
                 if self._is_kept(request):
                     self.kept.append(Kept(first, request))
+                    if self._delivers:
+                        self.deliver_late()
+                        self.lost_answers += 1
                     if self._cuts:
                         break
                 else:
