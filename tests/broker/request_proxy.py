@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+PRODUCE = 0
 METADATA = 3
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
