@@ -14,7 +14,7 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.broker.writing import Writer
@@ -205,6 +205,10 @@ def high_watermarks(consumer: Consumer, topic: str) -> dict[int, int]:
     return found
 
 
+def beginning_of(consumer: Consumer, partition: TopicPartition) -> int:
+    return answer_of(lambda: consumer.get_watermark_offsets(partition, timeout=_ASK_S))[0]
+
+
 def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
     """Return the offsets a group has committed."""
     # Its coordinator is waited for first: librdkafka 2.16 dies when this meets one not ready.
@@ -244,6 +248,19 @@ def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
     for topic in topics:
         shown = len(partitions_of(admin, topic.topic))
         assert topic.num_partitions in {shown, -1}, f"{topic.topic} is another test's"
+
+
+def raise_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Give a topic more partitions, and wait until it has them."""
+    wanted = [NewPartitions(topic, partitions)]
+
+    def raised() -> bool:
+        # Refused, where an answer was lost: it has them already.
+        with suppressed({*_PASSING, KafkaError.INVALID_PARTITIONS}):
+            admin.create_partitions(wanted)[topic].result(DEADLINE_S)
+        return len(partitions_of(admin, topic)) == partitions
+
+    wait_until(raised, "the new partitions")
 
 
 def delete_topics(admin: AdminClient, prefix: str) -> None:

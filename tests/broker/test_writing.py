@@ -33,7 +33,7 @@ def test_a_record_that_is_refused_fails_the_writer(
     writer = Writer(broker.bootstrap_servers)
     writer.write(create_topic(config=ROOM_BYTES), bytes(10_000), "key")
 
-    with pytest.raises(AssertionError, match="b'key': .*MSG_SIZE_TOO_LARGE"):
+    with pytest.raises(AssertionError, match="too large"):
         writer.flush()
 
 
@@ -42,8 +42,8 @@ def test_a_record_that_is_refused_fails_the_feed_in_the_end(
 ) -> None:
     feed = Growing(broker.bootstrap_servers, create_topic(config=ROOM_BYTES))
 
-    with pytest.raises(AssertionError, match="MSG_SIZE_TOO_LARGE"), feed:
-        wait_until(lambda: feed.written >= 20, "a large record")
+    with pytest.raises(AssertionError, match="too large"), feed:
+        wait_until(lambda: feed.written >= 10, "a large record")
 
 
 def test_a_record_whose_acknowledgement_was_lost_is_there_once(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.cli.commands.dlq import dlq
@@ -25,7 +25,8 @@ from pystreams.runtime.core.dead_letters import (
 from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
 from tests import names
 from tests.broker.reading import create_topics, read_all
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,8 +44,8 @@ class Queue:
         self.servers = servers
         self.name = names.unique_name("dead")
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(self.name, 2)])[self.name].result(DEADLINE_S)
-        producer = Producer({"bootstrap.servers": servers})
+        create_topics(admin, [NewTopic(self.name, 2)])
+        writer = Writer(servers)
         for number, (topic, exception) in enumerate(
             [("orders", "ValueError"), ("orders", "KeyError"), ("people", "ValueError")]
         ):
@@ -55,8 +56,8 @@ class Queue:
                 (HEADER_TOPIC, topic.encode()),
                 (HEADER_OFFSET, str(number).encode()),
             ]
-            producer.produce(self.name, b"v\xff", b"k", number % 2, headers=list(headers))
-        producer.flush(DEADLINE_S)
+            writer.write(self.name, b"v\xff", b"k", number % 2, headers=headers)
+        writer.flush()
 
     def invoke(self, command: str, *arguments: str) -> Result:
         words = [command, *arguments, "-c", f"bootstrap.servers={self.servers}"]
@@ -111,7 +112,7 @@ class Source:
 
     def fail(self, totals: Iterable[int], **more: str) -> None:
         """Write a letter for each record."""
-        producer = Producer({"bootstrap.servers": self.servers})
+        writer = Writer(self.servers)
         for total in totals:
             told = {
                 "own": "1",
@@ -122,15 +123,15 @@ class Source:
             } | more
             headers = [(name, text.encode()) for name, text in told.items()]
             value = json.dumps({"total": total}).encode()
-            producer.produce(
+            writer.write(
                 self.queue,
                 value,
                 b"k%d" % total,
                 total % 2,
                 timestamp=FIRST_MS + total,
-                headers=list(headers),
+                headers=headers,
             )
-        producer.flush(DEADLINE_S)
+        writer.flush()
 
     def redrive(self, *arguments: str) -> str:
         words = ["redrive", self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]

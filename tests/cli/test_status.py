@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 
 from pystreams import KafkaStreams
 from pystreams.cli.application.topology_loader import load_topology
@@ -16,6 +15,7 @@ from pystreams.cli.commands.status import status
 from pystreams.cli.commands.topics import topics
 from tests import names
 from tests.broker.waiting import wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -51,9 +51,9 @@ class Group:
         return KafkaStreams(load_topology(str(self.file)).topology, config)
 
     def write(self, partition: int, timestamp: int) -> None:
-        producer = Producer({"bootstrap.servers": self._servers})
-        producer.produce(f"{self.name}-in", "x", "k", partition=partition, timestamp=timestamp)
-        producer.flush()
+        writer = Writer(self._servers)
+        writer.write(f"{self.name}-in", "x", "k", partition, timestamp)
+        writer.flush()
 
     def ask(self, *options: str) -> Result:
         words = [self.name, *options, "-c", f"bootstrap.servers={self._servers}"]

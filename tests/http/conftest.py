@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams import KafkaStreams, Topology
@@ -19,6 +18,7 @@ from pystreams.http.server import HttpOptions, HttpServer
 from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 from tests.http.asking import Answer, ask
 from tests.http.filing import filing
 
@@ -69,10 +69,10 @@ class Topics:
         return name
 
     def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:
-        producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
+        writer = Writer(self._servers, {"partitioner": "murmur2_random"})
         for key, value, time in records:
-            producer.produce(topic, value, key, timestamp=FIRST_MS + time)
-        assert producer.flush(DEADLINE_S) == 0
+            writer.write(topic, value, key, timestamp=FIRST_MS + time)
+        writer.flush()
 
 
 @pytest.fixture(scope="module")
