@@ -16,7 +16,7 @@ from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
-from tests.broker.reading import create_topics, read_topics, topics_of
+from tests.broker.reading import answer_of, create_topics, read_topics, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
