@@ -92,15 +92,11 @@ class RequestProxy:
 
     def keep_next(self, api: int, count: int = 1, *, cuts: bool = True) -> None:
         """Keep the next requests of a kind, and cut the connections that bring them, or do not."""
-        with self._lock:
-            self._keep[api] = count
-            self._cuts = cuts
-            self._delivers = False
+        self._set(api, count, cuts=cuts, delivers=False)
 
     def lose_answers(self, api: int, count: int = 1) -> None:
         """Let the next requests of a kind be done, and cut the connections before the answer."""
-        self.keep_next(api, count)
-        self._delivers = True
+        self._set(api, count, cuts=True, delivers=True)
 
     def deliver_late(self) -> None:
         """Send what was kept to the broker, on connections of its own; return when answered."""
@@ -122,6 +118,11 @@ class RequestProxy:
             connection.close()
 
     # ------------------------------------------------------------------ inside
+
+    def _set(self, api: int, count: int, *, cuts: bool, delivers: bool) -> None:
+        with self._lock:
+            self._keep[api] = count
+            self._cuts, self._delivers = cuts, delivers
 
     def _start(self, run: Callable[..., None], *connections: socket.socket) -> None:
         thread = threading.Thread(target=run, args=connections, daemon=True)
