@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import names
 from tests.broker.reading import create_topics
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
-
-_numbers = itertools.count(1)
 
 
 class CreateTopic(Protocol):
@@ -37,7 +34,7 @@ def admin(broker: DevelopmentBroker) -> AdminClient:
 @pytest.fixture
 def unique_name() -> str:
     """A name that no other test has: for an application id, a group or a topic."""
-    return f"test-{os.getpid()}-{next(_numbers)}"
+    return names.unique_name("test")
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def create_topic(admin: AdminClient) -> CreateTopic:
     def create(
         stem: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
     ) -> str:
-        name = f"{stem}-{os.getpid()}-{next(_numbers)}"
+        name = names.unique_name(stem)
         new_topic = NewTopic(name, num_partitions=partitions, config=config or {})
         create_topics(admin, [new_topic])
         return name

@@ -12,12 +12,12 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 
 _CONSUME_S = 0.05
 _ASK_S = 5.0
@@ -81,24 +81,41 @@ def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
 
 
 def answer_of(ask: Callable[[], T]) -> T:
-    """Return what a broker answers, which may have to start first."""
+    """Return what a broker answers, which may have to start first, or be asked again.
+
+    Args:
+        ask: May be called again after its answer was lost: what it asks for is done already then.
+    """
     answers: list[T] = []
 
     def answered() -> bool:
-        try:
+        with suppressed(_PASSING):
             answers.append(ask())
-        except KafkaException as exception:
-            if exception.args[0].code() not in _PASSING:
-                raise
         return bool(answers)
 
     wait_until(answered, "an answer of the broker")
     return answers[0]
 
 
-def partitions_of(consumer: Consumer, topic: str) -> list[int]:
+@contextlib.contextmanager
+def suppressed(codes: Collection[int]) -> Iterator[None]:
+    """Leave the block where a broker, or the client, answers with one of these codes."""
+    try:
+        yield
+    except KafkaException as exception:
+        if exception.args[0].code() not in codes:
+            raise
+
+
+def topics_of(client: Consumer | AdminClient) -> dict[str, int]:
+    """Return how many partitions each topic has that the brokers show."""
+    topics = answer_of(lambda: client.list_topics(timeout=_ASK_S).topics)
+    return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+
+
+def partitions_of(client: Consumer | AdminClient, topic: str) -> list[int]:
     def partitions() -> list[int]:
-        found = consumer.list_topics(topic, timeout=_ASK_S).topics[topic]
+        found = client.list_topics(topic, timeout=_ASK_S).topics[topic]
         if found.error is not None:
             raise KafkaException(found.error)
         return sorted(found.partitions)
@@ -188,51 +205,82 @@ def high_watermarks(consumer: Consumer, topic: str) -> dict[int, int]:
     return found
 
 
+def beginning_of(consumer: Consumer, partition: TopicPartition) -> int:
+    return answer_of(lambda: consumer.get_watermark_offsets(partition, timeout=_ASK_S))[0]
+
+
 def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
     """Return the offsets a group has committed."""
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
-    found = answer.result(DEADLINE_S).topic_partitions or []
+    # Its coordinator is waited for first: librdkafka 2.16 dies when this meets one not ready.
+    group_members(admin, group)
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = answer_of(
+        lambda: admin.list_consumer_group_offsets(asked)[group].result(DEADLINE_S).topic_partitions
+    )
     return {
         (partition.topic, partition.partition): partition.offset
-        for partition in found
+        for partition in found or []
         if partition.offset >= 0
     }
 
 
 def group_members(admin: AdminClient, group: str) -> int:
     """Return how many members a group has."""
-    return len(admin.describe_consumer_groups([group])[group].result(DEADLINE_S).members)
+    return len(
+        answer_of(lambda: admin.describe_consumer_groups([group])[group].result(DEADLINE_S).members)
+    )
 
 
 def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
-    """Create topics, as soon as there is a broker for them."""
+    """Create topics, as soon as there is a broker for them, and wait until it shows them."""
     left = {topic.topic: topic for topic in topics}
 
     def created() -> bool:
         for name, answer in admin.create_topics(list(left.values())).items():
-            try:
-                answer.result(DEADLINE_S)
-            except KafkaException as exception:
-                code = exception.args[0].code()
-                if code in _PUT_OUT:
-                    continue
-                # An answer that was lost: asked again, the broker says so.
-                if code != KafkaError.TOPIC_ALREADY_EXISTS or name not in asked_again:
-                    raise
-            del left[name]
-        asked_again.update(left)
+            # "Exists", where its answer was lost: to us, or to the broker that asked a controller.
+            with suppressed(_PUT_OUT):
+                with suppressed({KafkaError.TOPIC_ALREADY_EXISTS}):
+                    answer.result(DEADLINE_S)
+                del left[name]
         return not left
 
-    asked_again: set[str] = set()
     wait_until(created, "the topics")
+    for topic in topics:
+        shown = len(partitions_of(admin, topic.topic))
+        assert topic.num_partitions in {shown, -1}, f"{topic.topic} is another test's"
+
+
+def raise_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Give a topic more partitions, and wait until it has them."""
+    wanted = [NewPartitions(topic, partitions)]
+
+    def raised() -> bool:
+        # Refused, where an answer was lost: it has them already.
+        with suppressed({*_PASSING, KafkaError.INVALID_PARTITIONS}):
+            admin.create_partitions(wanted)[topic].result(DEADLINE_S)
+        return len(partitions_of(admin, topic)) == partitions
+
+    wait_until(raised, "the new partitions")
 
 
 def delete_topics(admin: AdminClient, prefix: str) -> None:
     """Delete the topics whose names begin so: a broker with few topics is a quick one."""
-    topics = admin.list_topics(timeout=DEADLINE_S).topics
-    names = [topic for topic in topics if topic.startswith(prefix)]
-    for deleted in admin.delete_topics(names).values() if names else ():
-        deleted.result(DEADLINE_S)
+    delete_named(admin, *(name for name in topics_of(admin) if name.startswith(prefix)))
+
+
+def delete_named(admin: AdminClient, *topics: str) -> None:
+    """Delete topics, or find that they are gone."""
+    left = set(topics)
+
+    def deleted() -> bool:
+        for name, answer in admin.delete_topics(sorted(left)).items() if left else ():
+            with suppressed(_PASSING):
+                with suppressed({KafkaError.UNKNOWN_TOPIC_OR_PART}):
+                    answer.result(DEADLINE_S)
+                left.discard(name)
+        return not left
+
+    wait_until(deleted, "the topics' end")
 
 
 def produce(
@@ -244,17 +292,11 @@ def produce(
     timestamps_ms: Sequence[int] | None = None,
 ) -> None:
     """Write records, each once and in order; at the present time if no other is given."""
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "enable.idempotence": True,
-            "queue.buffering.max.messages": 1_000_000,
-        }
-    )
+    writer = Writer(servers)
     for index, (key, value) in enumerate(records):
         partition = -1 if partition_of is None else partition_of(index)
         timestamp_ms = 0 if timestamps_ms is None else timestamps_ms[index]
-        producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
+        writer.write(topic, value, key, partition, timestamp_ms)
         if index % 10_000 == 0:
-            producer.poll(0)
-    assert producer.flush(DEADLINE_S) == 0
+            writer.hear()
+    writer.flush()

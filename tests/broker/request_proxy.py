@@ -13,6 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+PRODUCE = 0
+METADATA = 3
+CREATE_TOPICS = 19
+DELETE_TOPICS = 20
 INIT_PRODUCER_ID = 22
 ADD_PARTITIONS_TO_TXN = 24
 ADD_OFFSETS_TO_TXN = 25
@@ -60,6 +64,7 @@ class RequestProxy:
         kept: Requests that were kept back.
         names_brokers: Whether answers about the cluster name its one broker.
         nameless: How many answers did not.
+        lost_answers: How many clients had no answer to what was done.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -76,8 +81,10 @@ class RequestProxy:
         self.kept: list[Kept] = []
         self.names_brokers = True
         self.nameless = 0
+        self.lost_answers = 0
         self._keep: dict[int, int] = {}
         self._cuts = True
+        self._delivers = False
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -85,9 +92,11 @@ class RequestProxy:
 
     def keep_next(self, api: int, count: int = 1, *, cuts: bool = True) -> None:
         """Keep the next requests of a kind, and cut the connections that bring them, or do not."""
-        with self._lock:
-            self._keep[api] = count
-            self._cuts = cuts
+        self._set(api, count, cuts=cuts, delivers=False)
+
+    def lose_answers(self, api: int, count: int = 1) -> None:
+        """Let the next requests of a kind be done, and cut the connections before the answer."""
+        self._set(api, count, cuts=True, delivers=True)
 
     def deliver_late(self) -> None:
         """Send what was kept to the broker, on connections of its own; return when answered."""
@@ -109,6 +118,11 @@ class RequestProxy:
             connection.close()
 
     # ------------------------------------------------------------------ inside
+
+    def _set(self, api: int, count: int, *, cuts: bool, delivers: bool) -> None:
+        with self._lock:
+            self._keep[api] = count
+            self._cuts, self._delivers = cuts, delivers
 
     def _start(self, run: Callable[..., None], *connections: socket.socket) -> None:
         thread = threading.Thread(target=run, args=connections, daemon=True)
@@ -133,6 +147,9 @@ class RequestProxy:
                 first = first or request
                 if self._is_kept(request):
                     self.kept.append(Kept(first, request))
+                    if self._delivers:
+                        self.deliver_late()
+                        self.lost_answers += 1
                     if self._cuts:
                         break
                 else:

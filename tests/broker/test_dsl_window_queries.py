@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from pystreams import (
     IsolationLevel,
@@ -32,6 +31,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
 from tests.broker.conftest import CreateTopic
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 
 FIRST_MS = 1_000_000
 SIZE_MS = 10
@@ -74,13 +74,13 @@ def running(
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 100,
     }
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    writer = Writer(broker.bootstrap_servers)
     for time in (0, 3, 12, 40):
-        producer.produce(events, "x", "a", timestamp=FIRST_MS + time)
-    producer.produce(people, "p", "a", timestamp=FIRST_MS)
-    producer.produce(places, "here", "a", timestamp=FIRST_MS)
-    producer.produce(places, "there", "p", timestamp=FIRST_MS + 1)
-    assert producer.flush(DEADLINE_S) == 0
+        writer.write(events, "x", "a", timestamp=FIRST_MS + time)
+    writer.write(people, "p", "a", timestamp=FIRST_MS)
+    writer.write(places, "here", "a", timestamp=FIRST_MS)
+    writer.write(places, "there", "p", timestamp=FIRST_MS + 1)
+    writer.flush()
     streams = KafkaStreams(topology(events, people, places), settings)
     streams.start()
     try:

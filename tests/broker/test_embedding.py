@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from pystreams import (
     TopicPartition,
     serdes,
 )
+from tests import names
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import group_members
 from tests.broker.waiting import DEADLINE_S, wait_until
@@ -193,7 +193,7 @@ def test_clean_up_removes_state_that_is_then_restored(program: Program) -> None:
 
 @pytest.mark.parametrize("leave", [True, False])
 def test_a_static_member_leaves_or_stays_as_it_is_told(program: Program, *, leave: bool) -> None:
-    name = f"instance-{os.getpid()}"
+    name = names.unique_name("instance")
     streams = program.streams(**{"consumer.group.instance.id": name})
     streams.start()
     wait_until(lambda: streams.state is State.RUNNING, "running")

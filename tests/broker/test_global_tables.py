@@ -34,7 +34,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.errors import StateStoreCorruptedError
 from tests.broker.application import Application, Running
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce, read_all
+from tests.broker.reading import answer_of, delete_named, produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 CODE = """
@@ -79,8 +79,8 @@ class Scene:
         return found()
 
     def create_people_again(self) -> None:
-        former = self._people_id()
-        self.admin.delete_topics([self.people])[self.people].result(DEADLINE_S)
+        former = answer_of(self._people_id)
+        delete_named(self.admin, self.people)
 
         def created() -> bool:
             with suppress(KafkaException):

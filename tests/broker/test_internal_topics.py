@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce, read_all, reader_of
+from tests.broker.reading import answer_of, beginning_of, produce, read_all, reader_of
 from tests.broker.waiting import DEADLINE_S
 
 PARTITIONS = 3
@@ -31,7 +31,7 @@ wider.group_by_key().count(name="by-digit").to_stream().to("{output}")
 def settings_of(admin: AdminClient, topic: str) -> dict[str, str]:
     """Return the settings of a topic that are its own."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    entries = admin.describe_configs([resource])[resource].result(DEADLINE_S)
+    entries = answer_of(lambda: admin.describe_configs([resource])[resource].result(DEADLINE_S))
     return {
         name: str(entry.value)
         for name, entry in entries.items()
@@ -105,7 +105,7 @@ def test_records_of_a_repartition_topic_are_deleted_once_they_are_committed(
         running = application.start()
         running.wait_for("task running", count=2)
         running.wait_until(
-            lambda: consumer.get_watermark_offsets(partition, timeout=DEADLINE_S)[0] >= 500,
+            lambda: beginning_of(consumer, partition) >= 500,
             "the purge",
         )
         running.stop()

@@ -21,7 +21,14 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
-from tests.broker.reading import produce, read_all, values_by_key
+from tests.broker.reading import (
+    answer_of,
+    delete_named,
+    produce,
+    read_all,
+    topics_of,
+    values_by_key,
+)
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 
@@ -69,12 +76,14 @@ class Counting:
     def set_policy(self, policy: str) -> None:
         entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.changelog, incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+        answer_of(
+            lambda: self.admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
+        )
 
     def delete_changelog(self) -> None:
-        self.admin.delete_topics([self.changelog])[self.changelog].result(DEADLINE_S)
+        delete_named(self.admin, self.changelog)
         wait_until(
-            lambda: self.changelog not in self.admin.list_topics(timeout=DEADLINE_S).topics,
+            lambda: self.changelog not in topics_of(self.admin),
             "the changelog to go",
         )
 
@@ -140,7 +149,7 @@ def test_a_changelog_with_a_retention_is_refused_and_told_what_was_lost_when_cor
 ) -> None:
     counting.set_policy("delete")
     partition = TopicPartition(counting.changelog, 0, -1)
-    counting.admin.delete_records([partition])[partition].result(DEADLINE_S)
+    answer_of(lambda: counting.admin.delete_records([partition])[partition].result(DEADLINE_S))
 
     error = counting.refused()
     assert "has cleanup.policy=delete" in error

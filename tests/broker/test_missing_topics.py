@@ -11,8 +11,7 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
-from tests.broker.reading import create_topics, produce, read_all
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import create_topics, delete_named, produce, read_all
 
 ONE_RECORD = [(b"key", bytes(8))]
 MADE_ANEW = "internal topics were missing and are made anew: what they held, if anything, is lost"
@@ -73,7 +72,7 @@ def test_a_deleted_changelog_ends_the_application_and_a_start_offers_to_log_the_
             produce(servers, source, ONE_RECORD)
             running.wait_until(lambda: len(read_all(servers, output)) == 1, "output")
             changelog = f"{unique_name}-counts-changelog"
-            admin.delete_topics([changelog])[changelog].result(DEADLINE_S)
+            delete_named(admin, changelog)
             produce(servers, source, ONE_RECORD)
             assert running.ended() == 1
         (error,) = running.lines("stopped by an error")
@@ -115,7 +114,7 @@ def test_a_repartition_topic_deleted_while_the_application_is_down_is_told_when_
             produce(servers, source, ONE_RECORD)
             first.wait_until(lambda: read_all(servers, output), "output")
             first.stop()
-        admin.delete_topics([repartition])[repartition].result(DEADLINE_S)
+        delete_named(admin, repartition)
         with application.running() as second:
             produce(servers, source, ONE_RECORD)
             second.wait_until(lambda: len(read_all(servers, output)) == 2, "output")

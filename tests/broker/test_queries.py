@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message
 
 from pystreams import (
     FailureReason,
@@ -40,6 +40,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import LONG, STRING
 from tests.broker.conftest import CreateTopic
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
@@ -79,22 +80,20 @@ class Feed:
     """Writes records and knows their positions."""
 
     def __init__(self, broker: DevelopmentBroker, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        self._writer = Writer(broker.bootstrap_servers, delivered=self._written)
         self._topic = topic
         self.position = Position()
 
     def write(self, key: str, value: str = "x", *, partition: int = 0) -> Position:
         """Write one record at 5 ms; return the position of all written so far."""
-
-        def written(error: Any, message: Any) -> None:
-            assert error is None, error
-            self.position = self.position.with_component(
-                message.topic(), message.partition(), message.offset()
-            )
-
-        self._producer.produce(self._topic, value, key, partition, timestamp=5, on_delivery=written)
-        self._producer.flush()
+        self._writer.write(self._topic, value, key, partition, timestamp=5)
+        self._writer.flush()
         return self.position
+
+    def _written(self, message: Message) -> None:
+        self.position = self.position.with_component(
+            message.topic() or "", message.partition() or 0, message.offset() or 0
+        )
 
 
 @contextlib.contextmanager

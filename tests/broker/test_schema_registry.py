@@ -11,7 +11,7 @@ from pystreams.serdes import seeing_deserializer, seeing_serializer
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import reader_of
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.writing import Writer
 from tests.registry.registry_proxy import RegistryProxy
 from tests.registry_server import RegistryServer
 
@@ -87,17 +87,15 @@ class Sales:
     """Produces records with their schemas in headers."""
 
     def __init__(self, servers: str, topic: str, registry: SchemaRegistry) -> None:
-        from confluent_kafka import Producer
-
-        self._producer = Producer({"bootstrap.servers": servers})
+        self._writer = Writer(servers)
         self._topic = topic
         self._keys = registry.avro(schema='"string"', is_key=True)
 
     def send(self, key: str, serde: Any, sale: dict[str, Any]) -> None:
         raw_key, headers = seeing_serializer(self._keys, self._topic)(key, ())
         data, headers = seeing_serializer(serde, self._topic)(sale, headers)
-        self._producer.produce(self._topic, data, raw_key, headers=list(headers))
-        assert self._producer.flush(DEADLINE_S) == 0
+        self._writer.write(self._topic, data, raw_key, headers=headers)
+        self._writer.flush()
 
 
 class Totals:

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from tests.broker.application import Application, Running
-from tests.broker.reading import LastNumbers, produce, reader_of
+from tests.broker.reading import LastNumbers, answer_of, delete_named, produce, reader_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Scene:
         return str(described[self.topic].result(DEADLINE_S).topic_id)
 
     def create_again(self) -> None:
-        former = self.topic_id()
-        self.admin.delete_topics([self.topic])[self.topic].result(DEADLINE_S)
+        former = answer_of(self.topic_id)
+        delete_named(self.admin, self.topic)
 
         def created() -> bool:
             new = NewTopic(self.topic, PARTITIONS)

@@ -19,10 +19,11 @@ from tests.broker.reading import (
     produce,
     read_all,
     reader_of,
+    topics_of,
     values_by_key,
 )
 from tests.broker.request_proxy import INIT_PRODUCER_ID, RequestProxy
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
 
 RECORDS = 1000
 # The user's code: says by a file that it was called, and comes back in an hour.
@@ -146,7 +147,7 @@ def test_an_application_without_input_ends_at_once(
         running.wait_for("task running")
         running.stop()
         with reader_of(servers) as consumer:
-            topics = consumer.list_topics(timeout=DEADLINE_S).topics
+            topics = topics_of(consumer)
     assert f"{unique_name}-counts-changelog" in topics
 
 

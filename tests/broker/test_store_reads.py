@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from pystreams import (
     IsolationLevel,
@@ -20,6 +19,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
 from tests.broker.test_queries import wait_for
 from tests.broker.waiting import DEADLINE_S
+from tests.broker.writing import Writer
 
 CreateTopic = Callable[..., str]
 
@@ -50,10 +50,10 @@ def test_all_tasks_of_the_instance_answer(
     topic = create_topic("reads", partitions=3)
     streams = started(broker, topic, tmp_path, commit_interval_ms=100)
     try:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        writer = Writer(broker.bootstrap_servers)
         for key in ("a", "b", "c", "d", "a"):
-            producer.produce(topic, b"x", key.encode(), timestamp=5)
-        producer.flush()
+            writer.write(topic, b"x", key.encode(), timestamp=5)
+        writer.flush()
         store = streams.store("counts", IsolationLevel.READ_COMMITTED)
 
         wait_for(streams, lambda: sum(count.value for _, count in store.all()) == 5)
@@ -71,9 +71,9 @@ def test_uncommitted_counts_are_seen_only_by_those_who_ask_for_them(
     topic = create_topic("isolation", partitions=1)
     streams = started(broker, topic, tmp_path, commit_interval_ms=600_000)
     try:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        producer.produce(topic, b"x", b"a", timestamp=5)
-        producer.flush()
+        writer = Writer(broker.bootstrap_servers)
+        writer.write(topic, b"x", b"a", timestamp=5)
+        writer.flush()
         uncommitted = streams.store("counts")
         committed = streams.store("counts", IsolationLevel.READ_COMMITTED)
 

@@ -16,7 +16,7 @@ from random import Random
 
 from tests.chaos import planted
 from tests.chaos.cluster import Cluster
-from tests.chaos.feed import Feed
+from tests.chaos.feed import ChaosFeed
 from tests.chaos.nemesis import Nemesis, closing
 from tests.chaos.plan import GUESTS, KINDS, MEMBERS, OF_BROKERS, drawn
 from tests.chaos.run import Outcome, Setting, settle
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace, directory: Path) -> tuple[Outcome, Nemesi
             plan = drawn(arguments.seed, seconds, kinds)
             print(*plan, sep="\n", flush=True)
             nemesis = Nemesis(members, cluster, lambda line: print(line, flush=True))
-            feed = Feed(cluster.servers, name, arguments.seed, arguments.rate)
+            feed = ChaosFeed(cluster.servers, name, arguments.seed, arguments.rate)
             feed.rows_that_stay()
             for member in members[:MEMBERS]:
                 member.start()

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
-from confluent_kafka import Producer
+from confluent_kafka import Message
 
 from pystreams.kernel.clock import SystemClock
-from tests.broker.waiting import wait_until
+from tests.broker.writing import Feed, Writer
 from tests.chaos.application import INPUTS
 
 USERS = 120
@@ -26,6 +23,7 @@ PAGES = 40
 ORDERS = 150
 PRODUCTS = 30
 _BATCH_EVERY_S = 0.02
+_ALL_WRITTEN_S = 600.0
 _OUT_OF_ORDER_MS = 300
 _WEIGHTS = {"clicks": 5, "views": 5, "users": 1, "tariffs": 1, "orders": 2, "products": 1}
 _BEFORE_NOW_MS = 3_600_000
@@ -35,7 +33,7 @@ Fed = tuple[str, str, str]
 """Topic, key and value."""
 
 
-class Feed:
+class ChaosFeed(Feed):
     """Writes records until the block ends.
 
     Args:
@@ -55,19 +53,13 @@ class Feed:
         self._numbers = itertools.count(1)
         self._fed = drawn(self._draw, self._numbers)
         self._per_batch = max(1, round(records_per_s * _BATCH_EVERY_S))
-        self._errors: list[str] = []
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "message.timeout.ms": 0,
-                "queue.buffering.max.messages": 10_000_000,
-                "log_level": 0,
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
+        settings = {
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 10_000_000,
+            "log_level": 0,
+        }
+        writer = Writer(servers, settings, delivered=self._acknowledge)
+        super().__init__(writer, batch_every_s=_BATCH_EVERY_S, deadline_s=_ALL_WRITTEN_S)
 
     def rows_that_stay(self) -> int:
         """Write the rows that never change; return how many there are."""
@@ -79,31 +71,12 @@ class Feed:
         self.flush()
         return count
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def write_batch(self) -> None:
+        for fed in itertools.islice(self._fed, self._per_batch):
+            self._produce(fed)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        if error is None:
-            self.flush()
-
-    def flush(self) -> None:
-        """Wait until the brokers have all."""
-        wait_until(lambda: not self._producer.flush(1), "all input written", deadline_s=600)
-        assert not self._errors, self._errors[:3]
-
-    def _write(self) -> None:
-        while not self._stop.wait(_BATCH_EVERY_S):
-            for fed in itertools.islice(self._fed, self._per_batch):
-                self._produce(fed)
-            self._producer.poll(0)
+    def _acknowledge(self, message: Message) -> None:
+        self.acknowledged[(message.topic() or "").removeprefix(f"{self._name}-")] += 1
 
     def _produce(self, fed: Fed, *, out_of_order: bool = True) -> None:
         topic, key, value = fed
@@ -111,14 +84,7 @@ class Feed:
         if out_of_order:
             time -= self._draw.randrange(_OUT_OF_ORDER_MS)
 
-        def told(error: object, _: object) -> None:
-            if error is not None:
-                self._errors.append(f"{fed}: {error}")
-            self.acknowledged[topic] += 1
-
-        self._producer.produce(
-            f"{self._name}-{topic}", value, key, timestamp=time, on_delivery=told
-        )
+        self._writer.write(f"{self._name}-{topic}", value, key, timestamp=time)
 
 
 def drawn(draw: random.Random, numbers: Iterator[int] | None = None) -> Iterator[Fed]:

@@ -14,8 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaException, Message, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams.client import Client, HttpQueryError
-from tests.broker.reading import answer_of, read_topics
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import answer_of, create_topics, read_topics, topics_of
 from tests.chaos.application import INPUTS, NOTHING, OUTPUTS, STORES
 from tests.chaos.checks import (
     Stores,
@@ -60,8 +59,7 @@ class Setting:
             NewTopic(f"{self.name}-{end}", self.partitions, self.replicas)
             for end in (*INPUTS, *OUTPUTS)
         ]
-        for created in self._admin.create_topics(topics).values():
-            created.result(DEADLINE_S)
+        create_topics(self._admin, topics)
         self.written()  # Once all have leaders.
 
     def member(self, number: int, directory: Path, plant: str | None = None) -> Member:
@@ -83,12 +81,11 @@ class Setting:
 
     def open_transactions(self) -> dict[tuple[str, int], int]:
         """Return where a transaction stands open: its first offset, for each partition."""
-        topics = self._admin.list_topics(timeout=DEADLINE_S).topics
         partitions = [
             TopicPartition(topic, partition)
-            for topic in topics
+            for topic, count in topics_of(self._admin).items()
             if topic.startswith(f"{self.name}-")
-            for partition in topics[topic].partitions
+            for partition in range(count)
         ]
         committed = self._ends(partitions, IsolationLevel.READ_COMMITTED)
         ends = self._ends(partitions, IsolationLevel.READ_UNCOMMITTED)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pystreams.broker import DevelopmentBroker
 from tests.broker.reading import answer_of, delete_topics, group_members
 from tests.broker.waiting import wait_until
-from tests.chaos.feed import Feed
+from tests.chaos.feed import ChaosFeed
 from tests.chaos.nemesis import closing
 from tests.chaos.planted import SENT_TWICE
 from tests.chaos.run import Setting, settle
@@ -74,7 +74,7 @@ def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
         wait_until(is_there, "a group", deadline_s=PATIENCE_S, told=members[2].running.tail)
 
     with closing(members):
-        feed = Feed(broker.bootstrap_servers, name, SEED, RECORDS_PER_S)
+        feed = ChaosFeed(broker.bootstrap_servers, name, SEED, RECORDS_PER_S)
         feed.rows_that_stay()
         for member in members[:3]:
             member.start()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.cli.commands.dlq import dlq
@@ -25,8 +23,10 @@ from pystreams.runtime.core.dead_letters import (
     HEADER_TOPIC,
 )
 from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
+from tests import names
 from tests.broker.reading import create_topics, read_all
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,18 +36,16 @@ if TYPE_CHECKING:
 FIRST_MS = int(time.time() * 1000) - 60_000
 """Late enough for no topic to delete the records."""
 
-_numbers = itertools.count(1)
-
 
 class Queue:
     """A queue with three dead letters, in two partitions."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        self.name = f"dead-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("dead")
         admin = AdminClient({"bootstrap.servers": servers})
-        admin.create_topics([NewTopic(self.name, 2)])[self.name].result(DEADLINE_S)
-        producer = Producer({"bootstrap.servers": servers})
+        create_topics(admin, [NewTopic(self.name, 2)])
+        writer = Writer(servers)
         for number, (topic, exception) in enumerate(
             [("orders", "ValueError"), ("orders", "KeyError"), ("people", "ValueError")]
         ):
@@ -58,8 +56,8 @@ class Queue:
                 (HEADER_TOPIC, topic.encode()),
                 (HEADER_OFFSET, str(number).encode()),
             ]
-            producer.produce(self.name, b"v\xff", b"k", number % 2, headers=list(headers))
-        producer.flush(DEADLINE_S)
+            writer.write(self.name, b"v\xff", b"k", number % 2, headers=headers)
+        writer.flush()
 
     def invoke(self, command: str, *arguments: str) -> Result:
         words = [command, *arguments, "-c", f"bootstrap.servers={self.servers}"]
@@ -105,17 +103,16 @@ class Source:
     """A topic of two partitions, and a queue with letters of it: `total` 0, 1, 2, ..."""
 
     def __init__(self, servers: str, letters: int) -> None:
-        number = next(_numbers)
         self.servers = servers
-        self.topic = f"orders-{os.getpid()}-{number}"
-        self.queue = f"orders-dead-{os.getpid()}-{number}"
+        self.topic = names.unique_name("orders")
+        self.queue = f"{self.topic}-dead"
         admin = AdminClient({"bootstrap.servers": servers})
         create_topics(admin, [NewTopic(self.topic, 2), NewTopic(self.queue, 2)])
         self.fail(range(letters))
 
     def fail(self, totals: Iterable[int], **more: str) -> None:
         """Write a letter for each record."""
-        producer = Producer({"bootstrap.servers": self.servers})
+        writer = Writer(self.servers)
         for total in totals:
             told = {
                 "own": "1",
@@ -126,15 +123,15 @@ class Source:
             } | more
             headers = [(name, text.encode()) for name, text in told.items()]
             value = json.dumps({"total": total}).encode()
-            producer.produce(
+            writer.write(
                 self.queue,
                 value,
                 b"k%d" % total,
                 total % 2,
                 timestamp=FIRST_MS + total,
-                headers=list(headers),
+                headers=headers,
             )
-        producer.flush(DEADLINE_S)
+        writer.flush()
 
     def redrive(self, *arguments: str) -> str:
         words = ["redrive", self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]

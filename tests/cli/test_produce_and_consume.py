@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ from confluent_kafka import Producer
 from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.produce import produce
 from pystreams.cli.commands.topics import topics
+from tests import names
 from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
@@ -28,14 +27,13 @@ builder = StreamsBuilder()
 orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
 orders.map_values(lambda order: order["total"]).to("{name}-totals", value_serde=serdes.LONG)
 """
-_numbers = itertools.count(1)
 
 
 class Shop:
     """A topology and its topics."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"shop-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("shop")
         self.file = directory / "shop.py"
         self.file.write_text(CODE.format(name=self.name))
         self.servers = broker.bootstrap_servers

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from pystreams.cli.commands.run import run
+from tests import names
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 if TYPE_CHECKING:
@@ -28,14 +27,13 @@ config = {{"default.key.serde": "string", "default.value.serde": "string"}}
 builder = StreamsBuilder()
 builder.stream("{name}-in").map_values(changed).print(label="seen")
 """
-_numbers = itertools.count(1)
 
 
 class Program:
     """A topology in two files, its process, and what that prints."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"reload-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("reload")
         self.directory = directory
         self.file = directory / "topology.py"
         self.file.write_text(CODE.format(name=self.name))

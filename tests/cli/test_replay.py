@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from pystreams.cli.application.topology_loader import load_topology
@@ -17,7 +14,10 @@ from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.replay import replay
 from pystreams.cli.commands.topics import topics
 from pystreams.runtime.application.kafka_streams import KafkaStreams
+from tests import names
+from tests.broker.reading import answer_of, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,6 @@ orders.group_by_key().count(name="of-customers").to_stream().to(
     "{name}-sold", value_serde=serdes.LONG
 )
 """
-_numbers = itertools.count(1)
 _START_MS = 1_700_000_000_000
 
 
@@ -53,7 +52,7 @@ class Shop:
     """A topology, its topics, and its live application."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"replay-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("replay")
         self.directory = directory
         self.file = directory / "shop.py"
         self.file.write_text(CODE.format(name=self.name))
@@ -67,12 +66,12 @@ class Shop:
 
     def order(self, numbers: range) -> None:
         """Write an order a number, a second apart: of 5 customers, for 3 goods."""
-        producer = Producer({"bootstrap.servers": self.servers})
+        writer = Writer(self.servers)
         for number in numbers:
             order = json.dumps({"total": number, "of": f"good {number % 3}"})
             time_ms = _START_MS + 1000 * number
-            producer.produce(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
-        assert producer.flush(DEADLINE_S) == 0
+            writer.write(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
+        writer.flush()
 
     def run_until(self, totals: int, sold: int) -> None:
         """Let the live application run until it has written so many records."""
@@ -216,10 +215,10 @@ def test_nothing_is_written_and_no_group_is_joined(shop: Shop) -> None:
     shop.replayed("--from", "0")
 
     admin = AdminClient({"bootstrap.servers": shop.servers})
-    groups = admin.list_consumer_groups().result(DEADLINE_S).valid or []
+    groups = answer_of(lambda: admin.list_consumer_groups().result(DEADLINE_S).valid) or []
     assert shop.written("totals") == shop.written("sold") == []
     assert [group.group_id for group in groups if shop.name in group.group_id] == []
-    assert not [name for name in admin.list_topics().topics if f"{shop.name}-sold-" in name]
+    assert not [name for name in topics_of(admin) if f"{shop.name}-sold-" in name]
 
 
 def test_what_can_t_be_replayed_is_told_with_what_to_do(shop: Shop) -> None:

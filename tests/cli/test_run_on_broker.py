@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -12,11 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.broker.reading import create_topics
-from tests.broker.waiting import DEADLINE_S
+from tests import names
+from tests.broker.reading import committed_offsets, create_topics, read_all
+from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,14 +33,13 @@ config = {{"default.key.serde": "string", "default.value.serde": "string"}}
 builder = StreamsBuilder()
 builder.stream("{name}-in").map_values(str.upper).to("{name}-out")
 """
-_numbers = itertools.count(1)
 
 
 class Application:
     """One application of a test: its topics, its file, its process."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"run-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("run")
         self.servers = broker.bootstrap_servers
         self._directory = directory
         self.file = directory / f"{self.name}.py"
@@ -52,35 +51,27 @@ class Application:
         create_topics(admin, topics)
 
     def write(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
+        writer = Writer(self.servers)
         for number in range(count):
-            producer.produce(f"{self.name}-in", f"value {number}", f"{number}")
-        assert producer.flush(DEADLINE_S) == 0
+            writer.write(f"{self.name}-in", f"value {number}", f"{number}")
+        writer.flush()
 
     def read(self, count: int) -> set[str]:
         """Wait for so many records of the output; return their values."""
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
-        topic = f"{self.name}-out"
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-        values: list[str] = []
-        while len(values) < count:
-            messages = consumer.consume(count - len(values), DEADLINE_S)
-            assert messages, f"{len(values)} of {count} records came"
-            for message in messages:
-                assert message.error() is None, message.error()
-                values.append((message.value() or b"").decode())
-        consumer.close()
-        return set(values)
+        topic, values = f"{self.name}-out", set[str]()
+
+        def all_there() -> bool:
+            found = [(message.value() or b"").decode() for message in read_all(self.servers, topic)]
+            values.update(found)
+            return len(found) >= count
+
+        wait_until(all_there, f"{count} records")
+        return values
 
     def committed(self) -> int:
         """Return how many input records the application has committed."""
-        wanted = [TopicPartition(f"{self.name}-in", number) for number in range(PARTITIONS)]
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        futures = admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self.name, wanted)]
-        )
-        found = futures[self.name].result(DEADLINE_S).topic_partitions
-        return sum(max(0, partition.offset) for partition in found)
+        offsets = committed_offsets(AdminClient({"bootstrap.servers": self.servers}), self.name)
+        return sum(offset for (topic, _), offset in offsets.items() if topic == f"{self.name}-in")
 
     def command(self, *options: str) -> list[str]:
         command = [sys.executable, "-m", "pystreams", "run", str(self.file), *options]

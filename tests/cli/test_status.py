@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 
 from pystreams import KafkaStreams
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.status import status
 from pystreams.cli.commands.topics import topics
+from tests import names
 from tests.broker.waiting import wait_until
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -27,14 +26,13 @@ from pystreams import StreamsBuilder, serdes
 builder = StreamsBuilder()
 builder.stream("{name}-in", key_serde=serdes.STRING, value_serde=serdes.STRING).to("{name}-out")
 """
-_numbers = itertools.count(1)
 
 
 class Group:
     """An application, and what the command says of its group."""
 
     def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
-        self.name = f"status-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("status")
         self.file = directory / "topology.py"
         self.file.write_text(CODE.format(name=self.name))
         self._servers = broker.bootstrap_servers
@@ -53,9 +51,9 @@ class Group:
         return KafkaStreams(load_topology(str(self.file)).topology, config)
 
     def write(self, partition: int, timestamp: int) -> None:
-        producer = Producer({"bootstrap.servers": self._servers})
-        producer.produce(f"{self.name}-in", "x", "k", partition=partition, timestamp=timestamp)
-        producer.flush()
+        writer = Writer(self._servers)
+        writer.write(f"{self.name}-in", "x", "k", partition, timestamp)
+        writer.flush()
 
     def ask(self, *options: str) -> Result:
         words = [self.name, *options, "-c", f"bootstrap.servers={self._servers}"]

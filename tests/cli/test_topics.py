@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from pystreams import StreamsBuilder, StreamsConfig
 from pystreams.cli.application.development_broker import create_missing_topics
 from pystreams.cli.commands.topics import topics
+from tests import names
+from tests.broker.reading import answer_of, topics_of
 from tests.broker.waiting import DEADLINE_S
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
-
-_numbers = itertools.count(1)
 
 
 class Cluster:
@@ -35,11 +33,14 @@ class Cluster:
         return CliRunner().invoke(topics, words)
 
     def partitions(self, name: str) -> int:
-        return len(self.admin.list_topics(timeout=DEADLINE_S).topics[name].partitions)
+        return topics_of(self.admin)[name]
 
     def setting(self, name: str, key: str) -> str:
         resource = ConfigResource("topic", name)
-        return str(self.admin.describe_configs([resource])[resource].result(DEADLINE_S)[key].value)
+        described = answer_of(
+            lambda: self.admin.describe_configs([resource])[resource].result(DEADLINE_S)
+        )
+        return str(described[key].value)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def cluster(broker: DevelopmentBroker) -> Cluster:
 
 @pytest.fixture
 def name() -> str:
-    return f"topics-{os.getpid()}-{next(_numbers)}"
+    return names.unique_name("topics")
 
 
 def test_topics_are_created_with_what_was_asked_for(cluster: Cluster, name: str) -> None:
@@ -78,7 +79,7 @@ def test_a_topic_that_exists_is_told_and_nothing_is_created(cluster: Cluster, na
 
     assert answer.exit_code == 1
     assert f"there is a topic {name!r} (partitions: 2) already" in answer.stderr
-    assert f"{name}-new" not in cluster.admin.list_topics(timeout=DEADLINE_S).topics
+    assert f"{name}-new" not in topics_of(cluster.admin)
 
 
 def test_what_a_broker_refuses_is_told_with_the_cure(cluster: Cluster, name: str) -> None:
@@ -114,8 +115,8 @@ def test_dev_creates_what_is_missing_like_what_is_there(cluster: Cluster, name: 
     config = StreamsConfig.of(application_id=name, bootstrap_servers=cluster.servers)
     create_missing_topics(builder.build(), config, partitions=None, processes=8)
 
-    found = cluster.admin.list_topics(timeout=DEADLINE_S).topics
-    counts = {topic: len(found[topic].partitions) for topic in found if topic.startswith(name)}
+    found = topics_of(cluster.admin)
+    counts = {topic: count for topic, count in found.items() if topic.startswith(name)}
     assert counts == {f"{name}-in": 2, f"{name}-more": 2, f"{name}-out": 2}
     create_missing_topics(builder.build(), config, partitions=None, processes=8)
 
@@ -124,10 +125,10 @@ def test_a_topic_is_described_with_what_it_holds_and_its_settings(
     cluster: Cluster, name: str
 ) -> None:
     cluster.invoke("create", name, "--partitions", "2", "--topic-config", "retention.ms=5000")
-    producer = Producer({"bootstrap.servers": cluster.servers})
+    writer = Writer(cluster.servers)
     for _ in range(3):
-        producer.produce(name, b"x", partition=1)
-    producer.flush()
+        writer.write(name, b"x", partition=1)
+    writer.flush()
     answer = cluster.invoke("describe", name)
     told = json.loads(cluster.invoke("describe", name, "--json").stdout)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import names
 from tests.broker.application import Running
 from tests.broker.programs import write_counts
 from tests.broker.reading import create_topics, produce, read_all
@@ -67,7 +68,7 @@ def is_healthy(build: Build, port: int) -> bool:
 def test_image_runs_an_application_is_healthy_and_stops_when_it_is_asked_to(
     broker: DevelopmentBroker, build: Build
 ) -> None:
-    name = f"image-{os.getpid()}"
+    name = names.unique_name("image")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     topics = [NewTopic(f"{name}-{stem}", 1) for stem in ("in", "out")]
     create_topics(admin, topics)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams import KafkaStreams, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.http.server import HttpOptions, HttpServer
+from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.writing import Writer
 from tests.http.asking import Answer, ask
 from tests.http.filing import filing
 
 FIRST_MS = 1_000_000
 PARTITIONS = 3
-_numbers = itertools.count(1)
 
 Serve = Callable[..., "Served"]
 
@@ -65,16 +63,16 @@ class Topics:
         self._servers = broker.bootstrap_servers
 
     def make(self, stem: str, partitions: int = PARTITIONS) -> str:
-        name = f"http-{stem}-{os.getpid()}-{next(_numbers)}"
+        name = names.unique_name(f"http-{stem}")
         admin = AdminClient({"bootstrap.servers": self._servers})
         create_topics(admin, [NewTopic(name, num_partitions=partitions)])
         return name
 
     def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:
-        producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
+        writer = Writer(self._servers, {"partitioner": "murmur2_random"})
         for key, value, time in records:
-            producer.produce(topic, value, key, timestamp=FIRST_MS + time)
-        assert producer.flush(DEADLINE_S) == 0
+            writer.write(topic, value, key, timestamp=FIRST_MS + time)
+        writer.flush()
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +90,7 @@ def served(
 ) -> Iterator[Served]:
     """Run and show an application of a test's own."""
     settings = {
-        "application.id": f"http-app-{os.getpid()}-{next(_numbers)}",
+        "application.id": names.unique_name("http-app"),
         "bootstrap.servers": broker.bootstrap_servers,
         "state.dir": str(directory),
         "commit.interval.ms": 100,

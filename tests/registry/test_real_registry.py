@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +16,7 @@ from pystreams import SchemaRegistryError, Serde, StreamsBuilder, serdes
 from pystreams.registry import SchemaIdPlace, SchemaRegistry, SchemaUse, SubjectNameStrategy
 from pystreams.serdes import HeadersSerde
 from pystreams.testing import TopologyTestDriver
+from tests import names
 from tests.registry.messages import Line, Note, Order
 from tests.registry.registry_proxy import RegistryProxy
 from tests.registry_server import RegistryServer
@@ -29,7 +28,6 @@ CONTINUE = {
     "production.exception.handler": "continue",
 }
 Connect = Callable[..., SchemaRegistry]
-_numbers = itertools.count(1)
 
 
 def record(name: str, *fields: dict[str, Any]) -> str:
@@ -49,7 +47,7 @@ POINT, POINT_WITH_Y, POINT_WITH_Z = (
 @pytest.fixture
 def topic() -> str:
     """A topic, and so subjects, that no other test has."""
-    return f"topic-{os.getpid()}-{next(_numbers)}"
+    return names.unique_name("topic")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pystreams.runtime.cluster.new_topic import NewTopic
     from pystreams.runtime.ports import AdminPort
 
 
@@ -44,6 +45,14 @@ class LateBroker:
     def creates_topics(self) -> bool:
         return "created" in self._late
 
+    def committed_offsets(self, _group: str) -> dict[TopicPartition, Any]:
+        return {}
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Leave as they are those that somebody else has made since they were looked for."""
+        for topic in topics:
+            self._shown[topic.name] = self._late.get(topic.name, topic.num_partitions)
+
 
 def topics_of(builder: StreamsBuilder, broker: LateBroker, **needed: Any) -> TopicManager:
     plan = TopologyPlan(builder.build(), "app")
@@ -65,6 +74,18 @@ def test_source_topics_that_were_created_just_now_are_waited_for() -> None:
 def test_a_source_topic_that_does_not_come_is_named() -> None:
     with pytest.raises(MissingSourceTopicError, match="source topic 'gone' does not exist"):
         topics_of(reading("in", "gone"), LateBroker({"in": 2}, {})).prepare()
+
+
+def test_an_internal_topic_that_somebody_else_creates_meanwhile_must_have_its_partitions() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key().count()
+    changelog = "app-KSTREAM-AGGREGATE-STATE-STORE-0000000001-changelog"
+    broker = LateBroker({"in": 2}, {changelog: 2})
+    topics_of(builder, broker).prepare()
+    assert broker.partition_counts() == {"in": 2, changelog: 2}
+
+    with pytest.raises(TopologyError, match=rf"'{changelog}' has 3 partitions and needs 2"):
+        topics_of(builder, LateBroker({"in": 2}, {changelog: 3})).prepare()
 
 
 def writing(topic: str) -> StreamsBuilder:

@@ -93,6 +93,8 @@ class TopicManager:
         if new:
             missed = self._were_there({topic.name for topic in new})
             self._admin.create_topics(new)
+            # Another application, or another version of this one, may have been first.
+            check_existing_topics(new, self._admin.partition_counts())
             _tell_created({topic.name for topic in new}, missed)
         with self._lock:
             self._partitions = partitions

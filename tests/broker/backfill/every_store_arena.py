@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.partitioner import partition_of
@@ -18,8 +18,15 @@ from tests.backfill.logged_stores import KEYS, content
 from tests.broker.application import Application, Running
 from tests.broker.backfill import every_store_app
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
-from tests.broker.reading import create_topics, group_members, produce, read_all, values_by_key
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.reading import (
+    create_topics,
+    group_members,
+    produce,
+    raise_partitions,
+    read_all,
+    values_by_key,
+)
+from tests.broker.waiting import wait_until
 from tests.stores.support import Message
 
 SPARK_DEADLINE_S = 300.0
@@ -79,15 +86,7 @@ class EveryStoreArena:
 
     def raise_partitions(self, partitions: int) -> None:
         """Give the input more partitions."""
-        wanted = [NewPartitions(f"{self.name}-in", partitions)]
-        for raised in self.admin.create_partitions(wanted).values():
-            raised.result(DEADLINE_S)
-
-        def seen() -> bool:
-            topics = self.admin.list_topics(timeout=DEADLINE_S).topics
-            return len(topics[f"{self.name}-in"].partitions) == partitions
-
-        wait_until(seen, "the new partitions")
+        raise_partitions(self.admin, f"{self.name}-in", partitions)
 
     def counts(self) -> dict[bytes, list[int]]:
         """The counts that were written for each key, in order."""

@@ -33,8 +33,8 @@ from tests.broker.reading import (
     produce,
     read_all,
     reader_of,
+    topics_of,
 )
-from tests.broker.waiting import DEADLINE_S
 
 ROUNDS = 5
 ALL_KEYS = sorted(f"key {number:02}".encode() for number in range(KEYS))
@@ -89,7 +89,7 @@ def told_by(arena: Arena, *options: str, code: int) -> str:
 
 def published(arena: Arena, admin: AdminClient) -> dict[str, int]:
     """How many offsets of each topic but the input are taken, uncommitted ones included."""
-    topics = admin.list_topics(timeout=DEADLINE_S).topics
+    topics = topics_of(admin)
     own = [name for name in topics if name.startswith(f"{arena.name}-")]
     with reader_of(arena.servers) as consumer:
         ends = {name: sum(high_watermarks(consumer, name).values()) for name in own}

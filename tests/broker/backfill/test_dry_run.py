@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from pystreams.cli.commands.backfill import backfill
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
-from tests.broker.reading import produce
+from tests.broker.reading import answer_of, produce
 from tests.broker.waiting import DEADLINE_S
 
 RECORDS = 5000
@@ -49,7 +49,7 @@ def test_size_of_the_history_is_estimated_from_some_of_its_records(
         f"bytes ~: estimated from {sampled} records; keys, values and headers, uncompressed"
     )
     assert not (arena.directory / "staged").exists()
-    groups = admin.list_consumer_groups().result(DEADLINE_S).valid
+    groups = answer_of(lambda: admin.list_consumer_groups().result(DEADLINE_S).valid)
     assert not [group for group in groups if group.group_id.startswith(arena.name)]
 
 

@@ -25,7 +25,7 @@ from tests.broker.backfill.test_end_to_end import Backfills
 from tests.broker.backfill.test_publishing import ALL_GROUPS, ALL_KEYS, NO_CACHE, draws
 from tests.broker.exactly_once import killing
 from tests.broker.exactly_once.arena import GROUPS, OUTPUTS, SUBTOPOLOGY_OF_STORE, Arena, one_to
-from tests.broker.exactly_once.feed import KEYS, Feed
+from tests.broker.exactly_once.feed import KEYS, CountedFeed
 from tests.broker.reading import delete_topics, high_watermarks, produce, reader_of
 
 ROUNDS = 500
@@ -141,7 +141,9 @@ def killed_and_counted(arena: Arena, kills: int, draw: random.Random) -> list[Mo
         The kills of the backfill that came in time.
     """
     # Slow: what arrives before the history is bounded is part of it, however long that takes.
-    feed = Feed(arena.servers, f"{arena.name}-in", records_per_s=ARRIVING_PER_S, batch_every_s=0.5)
+    feed = CountedFeed(
+        arena.servers, f"{arena.name}-in", records_per_s=ARRIVING_PER_S, batch_every_s=0.5
+    )
     feed.rounds = ROUNDS
     with arena.application("exactly_once", **NO_CACHE) as application:
         with feed, backfills_of(arena) as backfills:

@@ -14,7 +14,7 @@ from pystreams.backfill import HistoryError, KafkaPartitionReader
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce
+from tests.broker.reading import answer_of, produce
 from tests.broker.waiting import DEADLINE_S
 
 RECORDS = 3000
@@ -39,8 +39,7 @@ def filled(broker: DevelopmentBroker, create_topic: CreateTopic, count: int) -> 
 
 def delete_before(admin: AdminClient, partition: TopicPartition, offset: int) -> None:
     before = KafkaPartition(partition.topic, partition.partition, offset)
-    for deleted in admin.delete_records([before]).values():
-        deleted.result(DEADLINE_S)
+    answer_of(lambda: admin.delete_records([before])[before].result(DEADLINE_S))
 
 
 def test_bounds_within_a_batch_of_the_broker_are_kept(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from click.testing import CliRunner
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from pystreams import StreamsBuilder, TopicPartition, Topology
 from pystreams.backfill import PublishingSettings
@@ -17,8 +17,8 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
-from tests.broker.reading import group_members, produce
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.reading import group_members, produce, raise_partitions
+from tests.broker.waiting import wait_until
 
 __all__ = ["make_scene", "scene"]
 
@@ -124,12 +124,7 @@ def test_changed_partition_count_is_refused_when_a_killed_backfill_is_to_go_on(
 ) -> None:
     topic = f"{arena.name}-in"
     begin(arena, counting.topology())
-    for made in admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)]).values():
-        made.result(DEADLINE_S)
-    wait_until(
-        lambda: len(admin.list_topics(topic, DEADLINE_S).topics[topic].partitions) > PARTITIONS,
-        "the new partition",
-    )
+    raise_partitions(admin, topic, PARTITIONS + 1)
 
     told = refused(arena)
 

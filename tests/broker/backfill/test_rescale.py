@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.backfill.every_store_arena import SPARK_DEADLINE_S, EveryStoreArena, one_to
-from tests.broker.reading import committed_offsets, delete_topics
+from tests.broker.reading import committed_offsets, delete_topics, topics_of
 from tests.broker.waiting import wait_until
 from tests.every_store import BUILDERS
 
@@ -131,7 +131,7 @@ def test_rehearsal_and_refusals_leave_nothing(
 
     assert not (tmp_path / "staged").exists()
     assert committed_offsets(admin, new) == {}
-    topics = admin.list_topics(timeout=SPARK_DEADLINE_S).topics
+    topics = topics_of(admin)
     assert not [name for name in topics if name.startswith(f"{new}-")]
 
 

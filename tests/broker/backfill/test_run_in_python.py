@@ -27,8 +27,7 @@ from pystreams.backfill.staging.errors import StagingError
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import committed_offsets, produce, read_all
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import committed_offsets, create_topics, produce, read_all
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 RECORDS = 20
@@ -134,7 +133,7 @@ def test_one_call_stages_and_publishes_and_does_neither_twice(
     with pytest.raises(PublishingRefusedError, match=f"there is no topic '{topic}-out'"):
         once_more()
     assert not (tmp_path / "staged").exists()
-    admin.create_topics([NewTopic(f"{topic}-out", 1)])[f"{topic}-out"].result(DEADLINE_S)
+    create_topics(admin, [NewTopic(f"{topic}-out", 1)])
     done, again = once_more(), once_more()
 
     assert done.published is not None

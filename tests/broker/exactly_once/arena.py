@@ -13,7 +13,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from tests.broker.application import Application
 from tests.broker.exactly_once import counting
-from tests.broker.exactly_once.feed import KEYS, Feed
+from tests.broker.exactly_once.feed import KEYS, CountedFeed
 from tests.broker.reading import (
     LastNumbers,
     create_topics,
@@ -79,8 +79,8 @@ class Arena:
         file = Path(f"{counting.__file__}")
         return Application(self.name, self.directory, file, fixed | own, environment)
 
-    def feed(self, records_per_s: int) -> Feed:
-        return Feed(self.servers, f"{self.name}-in", records_per_s=records_per_s)
+    def feed(self, records_per_s: int) -> CountedFeed:
+        return CountedFeed(self.servers, f"{self.name}-in", records_per_s=records_per_s)
 
     def written(self) -> int:
         """Return how many records one output has, committed or not."""

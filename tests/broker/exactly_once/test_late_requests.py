@@ -11,15 +11,12 @@ Spec: KIP-890 "Motivation".
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Self
 
 import pytest
-from confluent_kafka import Producer
 
 from pystreams import KafkaStreams, State
 from pystreams.broker import DevelopmentBroker
@@ -27,7 +24,8 @@ from pystreams.kernel.partitioner import partition_of
 from tests.broker.conftest import CreateTopic
 from tests.broker.late_requests import LateRequestsProxy
 from tests.broker.reading import read_all
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Feed, Writer
 from tests.histories.list_append import Anomaly, anomalies
 from tests.simulation.sweeping.appending import (
     FIRST,
@@ -46,7 +44,7 @@ _EVERY_S = 0.01
 GUARANTEES = ["exactly_once", "exactly_once_v2"]
 
 
-class Feed:
+class TransactionsFeed(Feed):
     """Writes input without a pause, one transaction to be each, until the block ends.
 
     Args:
@@ -60,28 +58,14 @@ class Feed:
     def __init__(self, servers: str, topic: str) -> None:
         self.expected: dict[str, set[str]] = {}
         self._topic = topic
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
+        self._numbers = count()
+        super().__init__(Writer(servers), batch_every_s=_EVERY_S)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(DEADLINE_S) == 0
-
-    def _write(self) -> None:
-        for number in count():
-            if self._stop.wait(_EVERY_S):
-                return
-            name, key = str(number), f"k{number % KEYS}"
-            self.expected |= expected_of(name, key, STORES, PARTITIONS)
-            partition = partition_of(key.encode(), PARTITIONS)
-            self._producer.produce(self._topic, name.encode(), key.encode(), partition)
-            self._producer.poll(0)
+    def write_batch(self) -> None:
+        number = next(self._numbers)
+        name, key = str(number), f"k{number % KEYS}"
+        self.expected |= expected_of(name, key, STORES, PARTITIONS)
+        self._writer.write(self._topic, name, key, partition_of(key.encode(), PARTITIONS))
 
 
 class LateRequests:
@@ -133,7 +117,7 @@ class LateRequests:
 
     def feed_until(self, condition: Callable[[], object], what: str) -> None:
         """Write input until something is so."""
-        with Feed(self._servers, self._source) as feed:
+        with TransactionsFeed(self._servers, self._source) as feed:
             self._expected = feed.expected
             wait_until(condition, what, told=self.told)
 

@@ -16,7 +16,7 @@ from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
-from tests.broker.reading import create_topics, read_topics
+from tests.broker.reading import answer_of, create_topics, read_topics, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
@@ -171,7 +171,7 @@ class SideBySide:
         def settled() -> bool:
             self.java.check()
             self.python.check()
-            left[:] = self._left()
+            left[:] = answer_of(self._left)
             return not left
 
         wait_until(settled, "all input is committed", told=lambda: f"{left}")
@@ -180,7 +180,7 @@ class SideBySide:
         """Return how what Java's set has written differs from ours, as lines."""
         lines = []
         written = tuple(f"{self.name}-{first}-" for first in "jp")
-        topics = self.admin.list_topics(timeout=DEADLINE_S).topics
+        topics = topics_of(self.admin)
         records = read_topics(
             self.servers, [topic for topic in topics if topic.startswith(written)]
         )
@@ -200,7 +200,7 @@ class SideBySide:
         return topologies(self.name, application_id)[topology]
 
     def _find_sources(self) -> None:
-        topics = self.admin.list_topics(timeout=DEADLINE_S).topics
+        topics = topics_of(self.admin)
         for first in "jp":
             for topology in self.names():
                 application = self.application(first, topology)

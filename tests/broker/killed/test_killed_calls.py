@@ -12,26 +12,22 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.clock import SystemClock
-from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import called_app
+from tests.broker.killed.arena import Arena
 from tests.broker.killed.called_app import answer_to
 from tests.broker.killed.timed_feed import PARTITIONS, TimedFeed
 from tests.broker.reading import (
-    create_topics,
-    delete_topics,
-    high_watermarks,
     long,
     read_all,
-    reader_of,
 )
 
 KILLS = 2
@@ -42,29 +38,12 @@ RETRIES_LEFT_S = 300.0
 Numbers = dict[str, list[int]]
 
 
-@dataclass(frozen=True)
-class Arena:
+class CallsArena(Arena):
     """One calling application with topics and a directory of its own."""
 
-    name: str
-    servers: str
-    directory: Path
-
-    def application(self, guarantee: str) -> Application:
-        settings: dict[str, object] = {
-            "bootstrap.servers": self.servers,
-            "commit.interval.ms": 100,
-            "processing.guarantee": guarantee,
-            "statestore.cache.max.bytes": 0,
-        }
-        environment = {"KILLED_NAME": self.name}
-        file = Path(f"{called_app.__file__}")
-        return Application(self.name, self.directory, file, settings, environment)
-
-    def written(self) -> int:
-        """Return how many answers there are, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(high_watermarks(consumer, f"{self.name}-out").values())
+    app: ClassVar = called_app
+    topics: ClassVar = {"in": PARTITIONS, "out": PARTITIONS, "count": PARTITIONS}
+    output: ClassVar = "out"
 
     def results(self, topic: str) -> Numbers:
         """Return what a read_committed reader finds for each key, in order."""
@@ -77,14 +56,9 @@ class Arena:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    topics = [
-        NewTopic(f"{unique_name}-{topic}", num_partitions=PARTITIONS)
-        for topic in ("in", "out", "count")
-    ]
-    create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+) -> Iterator[CallsArena]:
+    with CallsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
+        yield made
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]
@@ -99,7 +73,7 @@ many = [pytest.mark.sweep, pytest.mark.timeout(900)]
     ],
 )
 def test_killed_application_answers_each_record_once_in_the_order_of_its_key(
-    arena: Arena, guarantee: str, kills: int
+    arena: CallsArena, guarantee: str, kills: int
 ) -> None:
     began = time.monotonic()
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
@@ -110,7 +84,7 @@ def test_killed_application_answers_each_record_once_in_the_order_of_its_key(
         draw.getrandbits(32),
         records_per_s=RECORDS_PER_S,
     )
-    with arena.application(guarantee) as application:
+    with arena.application(guarantee, {"statestore.cache.max.bytes": 0}) as application:
         with feed:
             for moment in moments(kills, draw):
                 print(moment)

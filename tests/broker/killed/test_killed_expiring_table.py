@@ -7,29 +7,25 @@ is printed; `KILL_SEED=... pytest ...` draws the same moments again.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
-from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import expiring_app
+from tests.broker.killed.arena import Arena
 from tests.broker.killed.expiring_app import STORE, TTL_MS
 from tests.broker.reading import (
-    create_topics,
-    delete_topics,
-    high_watermarks,
     long,
     read_all,
-    reader_of,
 )
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Feed, Writer
 
 KILLS = 2
 KEYS = 400
@@ -75,28 +71,19 @@ class Model:
             self.changes.append((key, None))
 
 
-class Feed(threading.Thread):
-    """Writes records, some of them late, until it is stopped."""
+class LateRows(Feed):
+    """Writes records, some of them late, until the block ends."""
 
     def __init__(self, servers: str, topic: str, seed: int) -> None:
-        super().__init__(name="feed", daemon=True)
         self.model = Model()
         self._topic = topic
         self._draw = random.Random(seed)
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        self._stopped = threading.Event()
         self._time = 1_000_000
+        super().__init__(Writer(servers), batch_every_s=BATCH_EVERY_S)
 
-    def run(self) -> None:
-        while not self._stopped.wait(BATCH_EVERY_S):
-            for _ in range(BATCH_RECORDS):
-                self._write()
-            self._producer.poll(0)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
-        assert self._producer.flush(DEADLINE_S) == 0
+    def write_batch(self) -> None:
+        for _ in range(BATCH_RECORDS):
+            self._write()
 
     def _write(self) -> None:
         draw = self._draw
@@ -105,32 +92,16 @@ class Feed(threading.Thread):
         key, timestamp = f"key {draw.randrange(KEYS)}", self._time - late
         number = None if draw.random() < 0.1 else draw.randrange(1000)
         value = None if number is None else number.to_bytes(8, "big")
-        self._producer.produce(self._topic, value, key.encode(), timestamp=timestamp)
+        self._writer.write(self._topic, value, key.encode(), timestamp=timestamp)
         self.model.put(key, number, timestamp)
 
 
-@dataclass(frozen=True)
-class Arena:
-    """One application with topics and a directory of its own."""
+class TableArena(Arena):
+    """A table whose rows expire with topics and a directory of its own."""
 
-    name: str
-    servers: str
-    directory: Path
-
-    def application(self, guarantee: str) -> Application:
-        settings: dict[str, object] = {
-            "bootstrap.servers": self.servers,
-            "commit.interval.ms": 100,
-            "processing.guarantee": guarantee,
-        }
-        environment = {"KILLED_NAME": self.name}
-        file = Path(f"{expiring_app.__file__}")
-        return Application(self.name, self.directory, file, settings, environment)
-
-    def written(self) -> int:
-        """Return how many changes were sent on, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(high_watermarks(consumer, f"{self.name}-out").values())
+    app: ClassVar = expiring_app
+    topics: ClassVar = {"in": 1, "out": 1}
+    output: ClassVar = "out"
 
     def changes(self) -> list[Change]:
         """Return what a read_committed reader gets."""
@@ -153,11 +124,9 @@ class Arena:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    topics = [NewTopic(f"{unique_name}-{topic}", num_partitions=1) for topic in ("in", "out")]
-    create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+) -> Iterator[TableArena]:
+    with TableArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
+        yield made
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]
@@ -172,18 +141,16 @@ many = [pytest.mark.sweep, pytest.mark.timeout(900)]
     ],
 )
 def test_killed_application_tells_each_row_to_be_gone_once(
-    arena: Arena, guarantee: str, kills: int
+    arena: TableArena, guarantee: str, kills: int
 ) -> None:
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
     with arena.application(guarantee) as application:
-        feed = Feed(arena.servers, f"{arena.name}-in", draw.getrandbits(32))
-        feed.start()
-        for moment in moments(kills, draw):
-            print(moment)
-            running = application.start()
-            moment.wait(running, arena.written)
-            running.kill()
-        feed.stop()
+        with LateRows(arena.servers, f"{arena.name}-in", draw.getrandbits(32)) as feed:
+            for moment in moments(kills, draw):
+                print(moment)
+                running = application.start()
+                moment.wait(running, arena.written)
+                running.kill()
         last = application.start()
         wanted = feed.model.changes
         wait_until(

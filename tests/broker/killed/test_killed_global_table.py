@@ -10,35 +10,27 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
-from tests.broker.application import Application, Running
+from tests.broker.application import Running
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import global_app
+from tests.broker.killed.arena import Arena
 from tests.broker.killed.global_app import NOBODY
 from tests.broker.reading import (
-    create_topics,
-    delete_topics,
-    high_watermarks,
     read_all,
-    reader_of,
     values_by_key,
 )
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.writing import Feed, Writer
 
 KILLS = 2
-TOPICS = {"rows": 3, "orders": 2, "answers": 2}
 KEYS = 50
 CHANGES_PER_S = 500
 BATCH_EVERY_S = 0.02
@@ -46,7 +38,7 @@ CI_SEED = 37
 ALL_READ_S = 300.0
 
 
-class Customers:
+class Customers(Feed):
     """Change rows and order until the block ends.
 
     Attributes:
@@ -62,37 +54,19 @@ class Customers:
         self._numbers = itertools.count()
         self._name = name
         self._draw = random.Random(seed)
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="customers", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(DEADLINE_S) == 0
+        super().__init__(Writer(servers), batch_every_s=BATCH_EVERY_S)
 
     def order_each(self) -> None:
         """Order once with each key."""
         for key in self.orders:
             self._order(key)
-        assert self._producer.flush(DEADLINE_S) == 0
+        self.flush()
 
-    def _write(self) -> None:
+    def write_batch(self) -> None:
         keys = list(self.orders)
-        while not self._stop.wait(BATCH_EVERY_S):
-            for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
-                self._change(self._draw.choice(keys))
-                self._order(self._draw.choice(keys))
-            self._producer.poll(0)
+        for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
+            self._change(self._draw.choice(keys))
+            self._order(self._draw.choice(keys))
 
     def _change(self, key: bytes) -> None:
         row = None if self._draw.random() < 0.2 else self._draw.randrange(NOBODY)
@@ -101,36 +75,20 @@ class Customers:
             self.rows[key] = row
             self.had[key].add(row)
         value = None if row is None else row.to_bytes(8, "big")
-        self._producer.produce(f"{self._name}-rows", value, key)
+        self._writer.write(f"{self._name}-rows", value, key)
 
     def _order(self, key: bytes) -> None:
         number = next(self._numbers)
         self.orders[key].append(number)
-        self._producer.produce(f"{self._name}-orders", number.to_bytes(8, "big"), key)
+        self._writer.write(f"{self._name}-orders", number.to_bytes(8, "big"), key)
 
 
-@dataclass(frozen=True)
-class Arena:
-    """One application with topics and a directory of its own."""
+class OrdersArena(Arena):
+    """An application with a global table with topics and a directory of its own."""
 
-    name: str
-    servers: str
-    directory: Path
-
-    def application(self, guarantee: str) -> Application:
-        settings: dict[str, object] = {
-            "bootstrap.servers": self.servers,
-            "commit.interval.ms": 100,
-            "processing.guarantee": guarantee,
-        }
-        environment = {"KILLED_NAME": self.name}
-        file = Path(f"{global_app.__file__}")
-        return Application(self.name, self.directory, file, settings, environment)
-
-    def written(self) -> int:
-        """Return how many answers there are, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(high_watermarks(consumer, f"{self.name}-answers").values())
+    app: ClassVar = global_app
+    topics: ClassVar = {"rows": 3, "orders": 2, "answers": 2}
+    output: ClassVar = "answers"
 
     def answers(self) -> dict[bytes, list[tuple[int, int]]]:
         """Return order and row of each key's answers, in order, for a read_committed reader."""
@@ -141,14 +99,9 @@ class Arena:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    topics = [
-        NewTopic(f"{unique_name}-{topic}", num_partitions=partitions)
-        for topic, partitions in TOPICS.items()
-    ]
-    create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+) -> Iterator[OrdersArena]:
+    with OrdersArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
+        yield made
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(1800)]
@@ -163,7 +116,7 @@ many = [pytest.mark.sweep, pytest.mark.timeout(1800)]
     ],
 )
 def test_each_order_is_answered_once_with_a_row_that_there_was(
-    arena: Arena, guarantee: str, kills: int
+    arena: OrdersArena, guarantee: str, kills: int
 ) -> None:
     began = time.monotonic()
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
@@ -188,7 +141,7 @@ def test_each_order_is_answered_once_with_a_row_that_there_was(
     )
 
 
-def wait_for_the_last_rows(arena: Arena, last: Running, customers: Customers) -> None:
+def wait_for_the_last_rows(arena: OrdersArena, last: Running, customers: Customers) -> None:
     """Order again and again until each order has been answered, with the row of the topic's end."""
 
     def answered() -> bool:

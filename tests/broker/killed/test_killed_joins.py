@@ -12,23 +12,19 @@ Each result on the way is of rows that the tables have had, as in upstream's rel
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import ClassVar
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
-from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import joined_app
+from tests.broker.killed.arena import Arena
 from tests.broker.killed.joined_app import (
     INPUTS,
     NAMES,
@@ -39,14 +35,11 @@ from tests.broker.killed.joined_app import (
     remainder_of,
 )
 from tests.broker.reading import (
-    create_topics,
-    delete_topics,
-    high_watermarks,
     long,
     read_all,
-    reader_of,
 )
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Feed, Writer
 
 KILLS = 2
 PARTITIONS = 2
@@ -61,7 +54,7 @@ ALL_READ_S = 300.0
 Table = dict[str, int]
 
 
-class ChangingTables:
+class ChangingTables(Feed):
     """Changes and deletes rows of the inputs until the block ends, and keeps what is left.
 
     Attributes:
@@ -76,35 +69,12 @@ class ChangingTables:
         self.written: dict[str, set[tuple[str, int]]] = {topic: set() for topic in INPUTS}
         self._name = name
         self._draw = random.Random(seed)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="changes", daemon=True)
+        writer = Writer(servers, {"partitioner": "murmur2_random"})
+        super().__init__(writer, batch_every_s=BATCH_EVERY_S)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(DEADLINE_S) == 0
-
-    def _write(self) -> None:
-        while not self._stop.wait(BATCH_EVERY_S):
-            for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
-                self._change()
-            self._producer.poll(0)
+    def write_batch(self) -> None:
+        for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
+            self._change()
 
     def _change(self) -> None:
         draw = self._draw
@@ -121,28 +91,19 @@ class ChangingTables:
             table[key] = number
             self.written[topic].add((key, number))
             value = number.to_bytes(8, "big")
-        self._producer.produce(f"{self._name}-{topic}", value, key.encode())
+        self._writer.write(f"{self._name}-{topic}", value, key.encode())
         self.changes += 1
 
 
-@dataclass(frozen=True)
-class Arena:
+class JoinsArena(Arena):
     """One joining application with topics and a directory of its own."""
 
-    name: str
-    servers: str
-    directory: Path
-
-    def application(self, settings: dict[str, object], optimization: str) -> Application:
-        fixed = {"bootstrap.servers": self.servers, "commit.interval.ms": 100}
-        environment = {"KILLED_NAME": self.name, "KILLED_OPTIMIZATION": optimization}
-        file = Path(f"{joined_app.__file__}")
-        return Application(self.name, self.directory, file, fixed | settings, environment)
-
-    def written(self) -> int:
-        """Return how many records one join has sent on, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(high_watermarks(consumer, f"{self.name}-foreign").values())
+    app: ClassVar = joined_app
+    topics: ClassVar = {
+        **dict.fromkeys(INPUTS, PARTITIONS),
+        **dict.fromkeys(TABLES, 1),
+    }
+    output: ClassVar = "foreign"
 
     def tables(self) -> dict[str, Table]:
         """Return the rows of each output that a read_committed reader is left with."""
@@ -160,7 +121,7 @@ class Arena:
 
 
 def impossible(
-    arena: Arena, table: str, written: dict[str, set[tuple[str, int]]]
+    arena: JoinsArena, table: str, written: dict[str, set[tuple[str, int]]]
 ) -> list[tuple[str, int]]:
     """Return what a join has sent on that no rows of its tables, at whatever time, have made."""
     found = []
@@ -192,12 +153,9 @@ def model(inputs: dict[str, Table]) -> dict[str, Table]:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    topics = [NewTopic(f"{unique_name}-{topic}", num_partitions=PARTITIONS) for topic in INPUTS]
-    topics += [NewTopic(f"{unique_name}-{table}", num_partitions=1) for table in TABLES]
-    create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+) -> Iterator[JoinsArena]:
+    with JoinsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
+        yield made
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]
@@ -212,15 +170,12 @@ many = [pytest.mark.sweep, pytest.mark.timeout(900)]
     ],
 )
 def test_killed_application_ends_with_the_rows_of_the_joined_tables(
-    arena: Arena, guarantee: str, kills: int, cache_bytes: int, optimization: str
+    arena: JoinsArena, guarantee: str, kills: int, cache_bytes: int, optimization: str
 ) -> None:
     began = time.monotonic()
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
-    settings: dict[str, object] = {
-        "processing.guarantee": guarantee,
-        "statestore.cache.max.bytes": cache_bytes,
-    }
-    with arena.application(settings, optimization) as application:
+    settings = {"statestore.cache.max.bytes": cache_bytes}
+    with arena.application(guarantee, settings, KILLED_OPTIMIZATION=optimization) as application:
         with ChangingTables(arena.servers, arena.name, draw.getrandbits(32)) as inputs:
             for moment in moments(kills, draw):
                 print(moment)

@@ -12,27 +12,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.clock import SystemClock
-from tests.broker.application import Application, Running
+from tests.broker.application import Running
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import windowed_app
+from tests.broker.killed.arena import Arena
 from tests.broker.killed.timed_feed import END_KEY, PARTITIONS, TimedFeed
 from tests.broker.killed.windowed_app import ADVANCE_MS, FINAL, UPDATED
 from tests.broker.killed.windows_model import Row, WindowsModel
 from tests.broker.reading import (
-    create_topics,
-    delete_topics,
-    high_watermarks,
     long,
     read_all,
-    reader_of,
 )
 
 KILLS = 2
@@ -51,24 +48,12 @@ CACHED: Settings = {}
 AT_ONCE: Settings = {"statestore.cache.max.bytes": 0, "window.emit.interval.ms": 0}
 
 
-@dataclass(frozen=True)
-class Arena:
+class WindowsArena(Arena):
     """One windowed application with topics and a directory of its own."""
 
-    name: str
-    servers: str
-    directory: Path
-
-    def application(self, settings: Settings) -> Application:
-        fixed = {"bootstrap.servers": self.servers, "commit.interval.ms": 100}
-        environment = {"KILLED_NAME": self.name}
-        file = Path(f"{windowed_app.__file__}")
-        return Application(self.name, self.directory, file, fixed | settings, environment)
-
-    def written(self) -> int:
-        """Return how many records the windows have sent on, committed or not."""
-        with reader_of(self.servers) as consumer:
-            return sum(high_watermarks(consumer, f"{self.name}-hopping").values())
+    app: ClassVar = windowed_app
+    topics: ClassVar = {"in": PARTITIONS, **dict.fromkeys(UPDATED + FINAL, 1)}
+    output: ClassVar = "hopping"
 
     def results(self, result: str) -> list[tuple[Row, int | None]]:
         """Return what a read_committed reader finds, but for what only ends the windows."""
@@ -85,12 +70,9 @@ class Arena:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    topics = [NewTopic(f"{unique_name}-in", num_partitions=PARTITIONS)]
-    topics += [NewTopic(f"{unique_name}-{result}", num_partitions=1) for result in UPDATED + FINAL]
-    create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+) -> Iterator[WindowsArena]:
+    with WindowsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
+        yield made
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]
@@ -105,7 +87,7 @@ many = [pytest.mark.sweep, pytest.mark.timeout(900)]
     ],
 )
 def test_killed_application_sends_each_final_result_once_and_ends_with_each_window_of_a_model(
-    arena: Arena, guarantee: str, settings: Settings, kills: int
+    arena: WindowsArena, guarantee: str, settings: Settings, kills: int
 ) -> None:
     began = time.monotonic()
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
@@ -117,7 +99,7 @@ def test_killed_application_sends_each_final_result_once_and_ends_with_each_wind
         draw.getrandbits(32),
         records_per_s=RECORDS_PER_S,
     )
-    with arena.application({"processing.guarantee": guarantee, **settings}) as application:
+    with arena.application(guarantee, settings) as application:
         with feed:
             for moment in moments(kills, draw):
                 print(moment)
@@ -141,7 +123,7 @@ def test_killed_application_sends_each_final_result_once_and_ends_with_each_wind
 
 
 def wait_for_final_results(
-    arena: Arena, feed: TimedFeed, wanted: Mapping[str, Mapping[Row, int]], running: Running
+    arena: WindowsArena, feed: TimedFeed, wanted: Mapping[str, Mapping[Row, int]], running: Running
 ) -> None:
     """Wait until as many came as there are; each end lets go of what waits for the clock."""
 
@@ -163,7 +145,7 @@ def final_results(models: Sequence[WindowsModel]) -> dict[str, dict[Row, int]]:
     }
 
 
-def check_final_results(arena: Arena, wanted: Mapping[str, Mapping[Row, int]]) -> int:
+def check_final_results(arena: WindowsArena, wanted: Mapping[str, Mapping[Row, int]]) -> int:
     """See that each is there once, as in the model; return how many there are."""
     for result in FINAL:
         found = arena.results(result)
@@ -172,7 +154,7 @@ def check_final_results(arena: Arena, wanted: Mapping[str, Mapping[Row, int]]) -
     return sum(map(len, wanted.values()))
 
 
-def check_updates(arena: Arena, models: Sequence[WindowsModel], *, cached: bool) -> int:
+def check_updates(arena: WindowsArena, models: Sequence[WindowsModel], *, cached: bool) -> int:
     """See that the last of each window is the model's; return how many there are."""
     counts = merged(model.counts for model in models)
     wanted = {

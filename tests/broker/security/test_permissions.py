@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import names
 from tests.broker.application import Application, Running
 from tests.broker.reading import produce, read_all
 from tests.broker.security.secured_broker import Permission, SecuredBroker
@@ -83,7 +83,7 @@ def started(
 def test_an_application_needs_no_more_than_is_listed(
     secured: SecuredBroker, tmp_path: Path, guarantee: str
 ) -> None:
-    directory = tmp_path / f"allowed-{guarantee}-{os.getpid()}"
+    directory = tmp_path / names.unique_name(f"allowed-{guarantee}")
     directory.mkdir()
     with started(secured, directory, None, guarantee) as (running, name):
         running.wait_until(lambda: read_all(secured.plaintext, f"{name}.out"), "output")
@@ -109,7 +109,7 @@ def told(
 
     def run(number: int) -> tuple[Permission, str]:
         row, place = LEFT_OUT[number]
-        directory = tmp_path_factory.mktemp(f"refused{number}-{os.getpid()}-", numbered=False)
+        directory = tmp_path_factory.mktemp(names.unique_name(f"refused{number}"), numbered=False)
         missing = permissions(row, directory.name)[place]
         with started(secured, directory, missing, "exactly_once_v2") as (running, _):
             if missing.operation == "DELETE":

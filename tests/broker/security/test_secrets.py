@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import names
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
@@ -78,7 +79,7 @@ def planted_application(
     broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> Iterator[Planted]:
     topics = create_topic("in", partitions=2), create_topic("out", partitions=2)
-    name = f"planted-{os.getpid()}"
+    name = names.unique_name("planted")
     settings = {
         "application.id": name,
         "bootstrap.servers": broker.bootstrap_servers,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pystreams import StreamsConfig, TopicPartition
 from pystreams.config import clients
@@ -16,7 +13,9 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.cluster.new_topic import NewTopic
+from tests import names
 from tests.broker.flushing import flush
+from tests.broker.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -28,16 +27,33 @@ if TYPE_CHECKING:
     )
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
-DEADLINE_S = 90.0
-
-_numbers = itertools.count(1)
+T = TypeVar("T")
 
 
 def until(condition: Callable[[], object], what: str = "the condition") -> None:
-    """Call until it returns something true; the calls themselves wait for the broker."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"{what} did not come true in {DEADLINE_S:.0f} s"
+    """Call until it returns something true; the calls themselves wait for the broker.
+
+    A call that had no answer may be repeated, as the runtime does.
+    """
+
+    def holds() -> bool:
+        with suppress(RetriableClientError):
+            return bool(condition())
+        return False
+
+    wait_until(holds, what)
+
+
+def answer_of(ask: Callable[[], T]) -> T:
+    """Return what a client answers, asked again where it had no answer."""
+    answers: list[T] = []
+
+    def answered() -> bool:
+        answers.append(ask())
+        return True
+
+    until(answered, "an answer")
+    return answers[0]
 
 
 class Listener:
@@ -76,7 +92,7 @@ class Application:
     def __init__(
         self, bootstrap_servers: str, settings: dict[str, Any], clock: Clock | None = None
     ) -> None:
-        self.name = f"adapters-{os.getpid()}-{next(_numbers)}"
+        self.name = names.unique_name("adapters")
         self.config = StreamsConfig.of(
             {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
         )
@@ -86,9 +102,9 @@ class Application:
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         """Create a topic; underscores in the names of settings stand for dots."""
-        name = f"{self.name}-topic-{next(_numbers)}"
+        name = names.unique_name(f"{self.name}-topic")
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.admin.create_topics([NewTopic(name, partitions, settings)])
+        answer_of(lambda: self.admin.create_topics([NewTopic(name, partitions, settings)]))
         return name
 
     def consumer(self, instance: str = "", **options: Any) -> ConfluentConsumer:
@@ -136,13 +152,7 @@ class Application:
         """Return a producer that may begin a transaction."""
         producer = self.producer(f"{self.name}-{transactional_id}", topics)
 
-        def initialised() -> bool:
-            with suppress(RetriableClientError):
-                producer.init_transactions()
-                return True
-            return False
-
-        until(initialised, "the producer's epoch")
+        answer_of(producer.init_transactions)
         return producer
 
     def fill(self, topic: str, count: int, partition: int = 0, start: int = 0) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import Consumer
 
 from pystreams import FatalStreamsError, TopicPartition
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.consuming.reset_offsets import ResetOffsets
 from tests.broker.request_proxy import RequestProxy
+from tests.runtime.adapters.application import answer_of, until
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -26,20 +26,29 @@ def test_partition_whose_leader_the_client_does_not_know_is_asked_for_again(
     topic = application.topic(partitions=2)
     application.fill(topic, 5, 0)
     proxy = RequestProxy(broker.bootstrap_servers)
-    proxy.names_brokers = False
-    client = Consumer({"bootstrap.servers": proxy.bootstrap_servers, "group.id": "asks"})
-    try:
-        beginning = ResetOffsets(client, "asks", "earliest")
+    asking = {"bootstrap.servers": proxy.bootstrap_servers, "group.id": "asks"}
+    made: list[Consumer] = []
 
-        with pytest.raises(RetriableClientError, match="knows no leader"):
-            beginning.of(TopicPartition(topic, 0))
-        with pytest.raises(FatalStreamsError, match="with the partitions it had"):
-            beginning.of(TopicPartition(topic, 2))
+    def told(partition: int, text: str) -> bool:
+        """Ask with a new client: one that knows no broker any more has no answer at all."""
+        made.append(Consumer(asking))
+        try:
+            ResetOffsets(made[-1], "asks", "earliest").of(TopicPartition(topic, partition))
+        except (FatalStreamsError, RetriableClientError) as error:
+            return text in str(error)
+        return False
+
+    try:
+        proxy.names_brokers = False
+        until(lambda: told(0, "knows no leader"), "no leader")
+        until(lambda: told(2, "with the partitions it had"), "no partition")
 
         proxy.names_brokers = True
-        client.list_topics()
-        assert beginning.of(TopicPartition(topic, 0)) == 0
-        assert ResetOffsets(client, "asks", "latest").of(TopicPartition(topic, 0)) == 5
+        made.append(Consumer(asking))
+        for policy, offset in (("earliest", 0), ("latest", 5)):
+            wanted = ResetOffsets(made[-1], "asks", policy)
+            assert answer_of(lambda: wanted.of(TopicPartition(topic, 0))) == offset  # noqa: B023
     finally:
-        client.close()
+        for client in made:
+            client.close()
         proxy.close()

@@ -36,6 +36,7 @@ from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
+from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
     change_settings,
     described_settings,
@@ -230,23 +231,25 @@ class ConfluentAdmin:
         """Create topics and wait until brokers show them; one that exists is left as it is."""
         if not topics:
             return
-        wanted = [
-            KafkaNewTopic(
+        wanted = {
+            topic.name: KafkaNewTopic(
                 topic.name,
                 num_partitions=topic.num_partitions,
                 replication_factor=self._replication_factor,
                 config=dict(topic.config),
             )
             for topic in topics
-        ]
-        created = self._client.create_topics(wanted, operation_timeout=self._answer_s)
-        for name, answer in created.items():
-            try:
-                answer.result()
-            except KafkaException as error:
-                if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise self._creation_error(name, error) from error
-        self._wait_until_visible({topic.name for topic in topics})
+        }
+
+        def ask(names: list[str]) -> dict[str, Future[None]]:
+            new = [wanted[name] for name in names]
+            return self._client.create_topics(new, operation_timeout=self._answer_s)
+
+        there = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+        refused = refused_topics(ask, wanted, there, self._answer_s)
+        for name, raised in refused.items():
+            raise self._creation_error(name, raised) from raised
+        self._wait_until_visible(wanted.keys())
 
     def _creation_error(
         self, name: str, exception: KafkaException
@@ -260,9 +263,9 @@ class ConfluentAdmin:
             return FatalStreamsError(f"{translated}: {cure}")
         return FatalStreamsError(str(translated))
 
-    def _wait_until_visible(self, names: set[str]) -> None:
+    def _wait_until_visible(self, names: Collection[str]) -> None:
         """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
-        missing = names - self._counts_with(firsts_of(names), self._answer_s).keys()
+        missing = set(names) - self._counts_with(firsts_of(names), self._answer_s).keys()
         if missing:
             text = f"topics {sorted(missing)} were created and are not shown by the broker"
             raise RetriableClientError(text)
@@ -271,15 +274,12 @@ class ConfluentAdmin:
         """Delete topics, and wait until brokers show them no more; return those that stay."""
         if not topics:
             return {}
-        failures: dict[str, StreamsError] = {}
-        deleted = self._client.delete_topics(list(topics), operation_timeout=self._answer_s)
-        for name, answer in deleted.items():
-            try:
-                answer.result()
-            except KafkaException as raised:
-                error = error_of(raised)
-                if error.code() not in MISSING_TOPIC:
-                    failures[name] = translate(error, f"deleting topic {name!r}")
+        ask = partial(self._client.delete_topics, operation_timeout=self._answer_s)
+        refused = refused_topics(ask, topics, MISSING_TOPIC, self._answer_s)
+        failures = {
+            name: translate(error_of(raised), f"deleting topic {name!r}")
+            for name, raised in refused.items()
+        }
         gone = set(topics) - failures.keys()
         deadline_s = time.monotonic() + self._timeouts.shown_s
         while gone & self._counts().keys() and time.monotonic() < deadline_s:
