@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.backfill.plan.turns import turn_in, with_turn, without_turn
 from pystreams.errors import StreamsError
 from pystreams.record import ProducedRecord
-from tests.backfill.covered import CASES, CONFIG, spread
+from tests.backfill.covered import CASES, CONFIG, Row, spread
 from tests.backfill.in_process import run
 from tests.backfill.live import live_run, outcome_of
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
@@ -52,6 +53,39 @@ def test_rows_are_those_of_a_live_run(
 
     for store in stores:
         assert values_in(found.states[store]) == values_in(live.states[store])
+
+
+@pytest.mark.parametrize("seed", [30, 38, 75, 98, 142, 148])
+def test_rows_that_change_at_one_time_have_the_results_of_both_tables(
+    seed: int, tmp_path: Path
+) -> None:
+    """A foreign row goes while a row that names it changes, or a row changes twice."""
+    chance = random.Random(seed)
+    tables: dict[str, dict[bytes, bytes]] = {"left": {}, "right": {}}
+    rows: list[Row] = []
+    for timestamp in sorted(chance.randrange(4) * 1000 for _ in range(40)):
+        topic = chance.choice(["left", "left", "right"])
+        key = b"k%d" % chance.randrange(3)
+        values = [b"v0", b"v1", b"v1", b"v2", b"v9"] if topic == "left" else [b"r1", b"r2"]
+        value = chance.choice([None, *values])
+        tables[topic].pop(key, None)
+        if value is not None:
+            tables[topic][key] = value
+        rows.append(Row(topic, 0, 0, timestamp, key, value, ()))
+    partitions = {"left": chance.choice([1, 2]), "right": chance.choice([1, 3])}
+    placed = [
+        row
+        for topic, count in partitions.items()
+        for row in spread([row for row in rows if row.topic == topic], count)
+    ]
+    found = outcome_of(run(foreign_key_joins(), CONFIG, placed, partitions, tmp_path))
+
+    told = values_in(found.states.get("named", []))
+    assert {key for key, value in told.items() if value is not None} == {
+        key
+        for key, value in tables["left"].items()
+        if value != b"v0" and b"k" + value[1:] in tables["right"]
+    }
 
 
 def test_turn_is_a_header_that_tasks_do_not_see() -> None:

@@ -146,6 +146,7 @@ class _ForeignKeyJoin:
                 call.foreign_key_of,
                 call.left,
                 foreign.key_serde,
+                table.key_serde,
                 table.value_serde,
             ),
             needs=(
@@ -186,7 +187,7 @@ class _ForeignKeyJoin:
         view = foreign.node.view()
         answer = ProcessorGraphNode(
             self._name("-subscription-join-foreign", naming.FOREIGN_KEY_SUBSCRIPTION),
-            SubscriptionAnswerOperator(view),
+            SubscriptionAnswerOperator(self._topic, foreign.key_serde, view),
             looks_into=view.stores,
             needs=(TableNeed(foreign.node, Wanted.LOOKUP),),
         )
@@ -228,6 +229,7 @@ class _ForeignKeyJoin:
             ResponseOperator(
                 self._topic,
                 view,
+                table.key_serde,
                 table.value_serde,
                 call.foreign_key_of,
                 call.joiner,

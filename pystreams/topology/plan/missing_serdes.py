@@ -110,9 +110,12 @@ def _needs(topology: Topology) -> Iterator[_Need]:
             yield _Need(
                 _sink_text(topology, node), call, node.key_serde, node.value_serde, node.parents[0]
             )
-        elif isinstance(node.operator, GraceJoinOperator | SubscriptionSendOperator):
+        elif isinstance(node.operator, GraceJoinOperator):
             join = node.operator
             yield _Need(f"join {name!r}", call, join.key_serde, join.value_serde, name)
+        elif isinstance(node.operator, SubscriptionSendOperator):
+            send = node.operator
+            yield _Need(f"join {name!r}", call, send.foreign_key_serde, send.value_serde, name)
         elif isinstance(node.operator, DistinctOperator):
             what = f"node {name!r}"
             yield _Need(what, call, node.operator.key_serde, BYTES, name)

@@ -9,8 +9,8 @@
 
 A primary row subscribes to its foreign row, where that lives; what it hears comes back to where it
 lives itself. Until then it may have changed: a response says of which value it is (by a hash), and
-is dropped if the row has another one now, because another response is on its way. See `unanswered`
-for those of an inner join.
+is dropped if the row has another one now. `unanswered` says when such a row of an inner join has to
+ask again.
 
 Late changes of versioned tables change no present row, and are dropped. Both tables are looked into
 as their changes were sent, without what a record cache holds back, and may never send.
@@ -40,7 +40,7 @@ from pystreams.topology.operators.joins.foreign_key_serdes import (
     hash_of,
     primary_key_in,
 )
-from pystreams.topology.operators.joins.unanswered import Unanswered
+from pystreams.topology.operators.joins.unanswered import KeysOfNow, Unanswered
 from pystreams.topology.operators.tables.table_view import Change, LateChange, TableView
 
 _UNSUBSCRIBE = Instruction.DELETE_KEY_NO_PROPAGATE
@@ -57,14 +57,16 @@ class SubscriptionSendOperator:
         topic: The subscription topic, without the application's prefix.
         foreign_key_of: Called with (key, value) of a primary row; returns its foreign key, or None.
         left: Whether rows without a foreign row are in the result.
-        key_serde: Serde of foreign keys.
+        foreign_key_serde: Serde of foreign keys.
+        primary_key_serde: Serde of primary keys.
         value_serde: Serde of the primary table's values.
     """
 
     topic: str
     foreign_key_of: Callable[[Any, Any], Any]
     left: bool
-    key_serde: Serde[Any] | None
+    foreign_key_serde: Serde[Any] | None
+    primary_key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
 
     def attach(self, node: NodeContext) -> Step:
@@ -73,22 +75,25 @@ class SubscriptionSendOperator:
         foreign_key_of, left, partition = self.foreign_key_of, self.left, task.task_id.partition
         record_dropped, report_error = task.record_dropped, task.report_error
         topic = task.topic_name(self.topic)
-        key_serde = task.key_serde(self.key_serde, name)
-        serialize_key = key_serde.serializer(topic + FOREIGN_KEY_SUFFIX)
+        foreign_serde = task.key_serde(self.foreign_key_serde, name)
+        serialize_foreign = foreign_serde.serializer(topic + FOREIGN_KEY_SUFFIX)
+        primary_serde = task.key_serde(self.primary_key_serde, name)
+        serialize_primary = primary_serde.serializer(topic + PRIMARY_KEY_SUFFIX)
         value_serde = task.value_serde(self.value_serde, name)
         serialize_value = value_serde.serializer(topic + VALUE_HASH_SUFFIX)
         unanswered: Unanswered = task.shared(self.topic, Unanswered)
-        heeds = not left and not task.settings.answers_in_turn
-        if heeds:
-            unanswered.commit_with(node)
-
-        def digest_of(value: Any) -> Any:
-            return None if value is None else hash_of(serialize_value(value))
+        in_turn = task.settings.answers_in_turn
+        asked = KeysOfNow(task.time) if in_turn else unanswered
 
         def differ(foreign: Any, other: Any) -> bool:
             if foreign is None or other is None:
                 return foreign is not other
-            return serialize_key(foreign) != serialize_key(other)
+            return serialize_foreign(foreign) != serialize_foreign(other)
+
+        def ask(key: Any, foreign: Any, digest: Any, timestamp: int, headers: Headers) -> None:
+            forward(foreign, Subscription(digest, _ANSWER, key, partition), timestamp, headers)
+
+        unanswered.ask = ask
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if type(change) is LateChange:
@@ -100,31 +105,27 @@ class SubscriptionSendOperator:
             try:
                 before = None if old is None else foreign_key_of(key, old)
                 now = None if new is None else foreign_key_of(key, new)
-                digest = digest_of(new)
-                waits = heeds and unanswered.was_waiting(old, digest_of)
+                digest = None if new is None else hash_of(serialize_value(new))
                 moved = before is not None and differ(now, before)
+                answered = left or moved
+                if not left and (moved or asked.keys):
+                    answered = asked.asks(
+                        serialize_primary(key), moved=moved, names=now is not None
+                    )
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            if left:
-                if moved:
-                    subscription = Subscription(digest, _UNSUBSCRIBE, key, partition)
-                    forward(before, subscription, timestamp, headers)
-                forward(now, Subscription(digest, _ANSWER, key, partition), timestamp, headers)
-                return
-            if heeds and (waits or moved):
-                unanswered.asks(digest)
-            if now is None:
+            if now is None and not left:
                 if new is not None:
                     record_dropped(name, "null foreign key")
-                if before is not None:
+                if moved:
                     subscription = Subscription(digest, _UNSUBSCRIBE_AND_ANSWER, key, partition)
                     forward(before, subscription, timestamp, headers)
                 return
             if moved:
                 subscription = Subscription(digest, _UNSUBSCRIBE, key, partition)
                 forward(before, subscription, timestamp, headers)
-            instruction = _ANSWER if moved or waits else _ANSWER_IF_THERE
+            instruction = _ANSWER if answered else _ANSWER_IF_THERE
             forward(now, Subscription(digest, instruction, key, partition), timestamp, headers)
 
         return step
@@ -182,15 +183,23 @@ class SubscriptionAnswerOperator:
     """Answers a subscription with the foreign row there is.
 
     Attributes:
+        topic: The subscription topic, without the application's prefix.
+        foreign_key_serde: Serde of foreign keys.
         table: How to look into the foreign table.
     """
 
+    topic: str
+    foreign_key_serde: Serde[Any] | None
     table: TableView
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        lookup, forward = self.table.as_sent().bind(node), node.forward
-        report_error, name = node.task.report_error, node.name
+        task, name, forward = node.task, node.name, node.forward
+        lookup, report_error = self.table.as_sent().bind(node), task.report_error
+        topic = task.topic_name(self.topic)
+        foreign_serde = task.key_serde(self.foreign_key_serde, name)
+        serialize_foreign = foreign_serde.serializer(topic + FOREIGN_KEY_SUFFIX)
+        gone: KeysOfNow = task.shared(f"{self.topic} gone", lambda: KeysOfNow(task.time))
 
         def step(key: Any, value: Subscription, timestamp: int, headers: Headers) -> None:
             digest, instruction, primary_key, partition = value
@@ -204,7 +213,11 @@ class SubscriptionAnswerOperator:
                 except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                     report_error(error, name)
                     return
-                if row is None and instruction is _ANSWER_IF_THERE:
+                if (
+                    row is None
+                    and instruction is _ANSWER_IF_THERE
+                    and not (gone.keys and gone.has(serialize_foreign(key)))
+                ):
                     return
                 if row_timestamp > timestamp:
                     timestamp = row_timestamp
@@ -241,6 +254,8 @@ class ForeignTableOperator:
         serialize_foreign = foreign_serde.serializer(topic + FOREIGN_KEY_SUFFIX)
         primary_serde = task.key_serde(self.primary_key_serde, name)
         deserialize_primary = primary_serde.deserializer(topic + PRIMARY_KEY_SUFFIX)
+        gone: KeysOfNow = task.shared(f"{self.topic} gone", lambda: KeysOfNow(task.time))
+        in_turn = task.settings.answers_in_turn
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -250,11 +265,13 @@ class ForeignTableOperator:
                 record_dropped(name, "a late update of a versioned table")
                 return
             try:
-                prefix = combined_key(serialize_foreign(key), b"")
+                foreign = serialize_foreign(key)
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 report_error(error, name)
                 return
-            for stored_key, (subscription, _) in prefix_scan(prefix):
+            if in_turn and change[0] is None:
+                gone.add(foreign)
+            for stored_key, (subscription, _) in prefix_scan(combined_key(foreign, b"")):
                 primary_key = deserialize_primary(primary_key_in(stored_key))
                 response = Response(subscription.hash, change[0], subscription.primary_partition)
                 forward(primary_key, response, timestamp, headers)
@@ -269,6 +286,7 @@ class ResponseOperator:
     Attributes:
         topic: The subscription topic, without the application's prefix.
         table: How to look into the primary table.
+        primary_key_serde: Serde of its keys.
         value_serde: Serde of its values.
         foreign_key_of: Called with (key, value) of a primary row; returns its foreign key, or None.
         joiner: Called with (key, value, foreign value).
@@ -277,6 +295,7 @@ class ResponseOperator:
 
     topic: str
     table: TableView
+    primary_key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     foreign_key_of: Callable[[Any, Any], Any]
     joiner: Callable[[Any, Any, Any], Any]
@@ -287,29 +306,40 @@ class ResponseOperator:
         task, name, forward = node.task, node.name, node.forward
         record_dropped, report_error = task.record_dropped, task.report_error
         lookup, joiner, left = self.table.as_sent().bind(node), self.joiner, self.left
+        topic = task.topic_name(self.topic)
+        primary_serde = task.key_serde(self.primary_key_serde, name)
+        serialize_primary = primary_serde.serializer(topic + PRIMARY_KEY_SUFFIX)
         value_serde = task.value_serde(self.value_serde, name)
-        serialize = value_serde.serializer(task.topic_name(self.topic) + VALUE_HASH_SUFFIX)
+        serialize_value = value_serde.serializer(topic + VALUE_HASH_SUFFIX)
         foreign_key_of = self.foreign_key_of
         unanswered: Unanswered = task.shared(self.topic, Unanswered)
+        waiting, in_turn = unanswered.keys, task.settings.answers_in_turn
 
         def step(key: Any, response: Response, timestamp: int, headers: Headers) -> None:
             digest, foreign_value, _ = response
+            asks = None
             try:
-                value = lookup(key)[0]
-                present = None if value is None else hash_of(serialize(value))
-                if digest != present:
-                    if left or (value is not None and foreign_key_of(key, value) is not None):
-                        record_dropped(name, "the row has changed since it asked")
-                        return
-                    foreign_value = None  # A row that names no other any more has no result.
-                if not left:
-                    unanswered.answered(present)
-                if foreign_value is None and (not left or value is None):
+                value, row_timestamp = lookup(key)
+                present = None if value is None else hash_of(serialize_value(value))
+                late = digest != present
+                if late and not left and foreign_value is None:
+                    late = serialize_primary(key) in waiting
+                    if not late and value is not None:
+                        asks = foreign_key_of(key, value)
+                elif waiting and not late:
+                    waiting.discard(serialize_primary(key))
+                if late or (foreign_value is None and (not left or value is None)):
                     joined = None
                 else:
                     joined = joiner(key, value, foreign_value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
+                return
+            if late or asks is not None:
+                record_dropped(name, "the row has changed since it asked")
+                if asks is not None and not in_turn:
+                    waiting.add(serialize_primary(key))
+                    unanswered.ask(key, asks, present, row_timestamp, headers)
                 return
             forward(key, joined, timestamp, headers)
 
