@@ -13,7 +13,7 @@ from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.backfill.plan.turns import turn_in, with_turn, without_turn
 from pystreams.errors import StreamsError
 from pystreams.record import ProducedRecord
-from tests.backfill.covered import CACHE, CASES, CONFIG, Row, spread
+from tests.backfill.covered import CACHE, CASES, CONFIG, spread
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import live_run, outcome_of
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
