@@ -129,6 +129,11 @@ class Feed(ABC):
         """Wait until the brokers have all."""
         self._writer.flush(self._deadline_s)
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended because something went wrong."""
+        return bool(self._failures)
+
     @abstractmethod
     def write_batch(self) -> None:
         """Write the next records."""
