@@ -11,6 +11,7 @@ from pystreams import (
     JoinWindows,
     KafkaStreams,
     KStream,
+    Materialized,
     Processor,
     ProcessorContext,
     Record,
@@ -274,3 +275,14 @@ def test_nodes_of_a_topology_are_told_by_their_lines_too() -> None:
         TopologyError, match=r"add_sink\(...\) at .*test_missing_serdes.py:\d+: sink"
     ):
         TopologyTestDriver(topology)
+
+
+def test_a_store_of_mapped_values_is_not_said_to_take_a_serde_from_an_annotation() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", **KEY, **VALUE)
+    table.map_values(upper, materialized=Materialized(name="upper"))
+
+    with pytest.raises(TopologyError, match="Give value_serde=") as refused:
+        KafkaStreams(builder.build(), {"application.id": "a", "bootstrap.servers": "none:1"})
+
+    assert "annotated" not in str(refused.value)

@@ -160,7 +160,8 @@ def _tell(
     call, cure = need.call, _cure(need, part)
     lost_by = _lost_by(topology, need.node, part)
     lost = ""
-    if lost_by is not None:
+    # A store of the call's own takes no serde from the table before it, whatever its type.
+    if lost_by is not None and not (need.is_store and lost_by is call):
         lost = (
             f": {lost_by.method}(...) at {lost_by.place} makes new {part}s, and whether they are "
             "of the type of the old ones is not known (its function's annotated return type would "
