@@ -22,7 +22,7 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Running
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once import counting
-from tests.broker.exactly_once.arena import GROUPS, SUBTOPOLOGY_OF_STORE, Arena, one_to
+from tests.broker.exactly_once.arena import GROUPS, PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import committed_offsets, delete_topics, produce
 from tests.broker.waiting import DEADLINE_S, wait_until
@@ -143,6 +143,7 @@ def test_live_application_takes_over_from_a_backfill_killed_or_not(
         offsets = committed_offsets(admin, arena.name)
         running = application.start()
         arena.wait_for_outputs(3 * ROUNDS, running)
+        running.wait_for("task running", count=2 * PARTITIONS)
         assert "Published before" in backfills.done(*staging), "as a task that is tried again"
         running.stop()
         assert bool(running.lines("restoring")) == is_killed

@@ -24,7 +24,14 @@ from tests.broker.backfill.moments import SPARK_DEADLINE_S, Life, Moment, moment
 from tests.broker.backfill.test_end_to_end import Backfills
 from tests.broker.backfill.test_publishing import ALL_GROUPS, ALL_KEYS, NO_CACHE, draws
 from tests.broker.exactly_once import killing
-from tests.broker.exactly_once.arena import GROUPS, OUTPUTS, SUBTOPOLOGY_OF_STORE, Arena, one_to
+from tests.broker.exactly_once.arena import (
+    GROUPS,
+    OUTPUTS,
+    PARTITIONS,
+    SUBTOPOLOGY_OF_STORE,
+    Arena,
+    one_to,
+)
 from tests.broker.exactly_once.feed import KEYS, CountedFeed
 from tests.broker.reading import delete_topics, high_watermarks, produce, reader_of
 
@@ -111,6 +118,7 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
     running.kill()
     running = application.start()
     arena.wait_for_outputs(rounds, running)
+    running.wait_for("task running", count=2 * PARTITIONS)  # All may have come out before.
     running.stop()
 
 

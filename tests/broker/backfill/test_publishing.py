@@ -194,6 +194,7 @@ def killed_and_taken_over(scene: Scene, kills: int, draw: random.Random) -> int:
             print(last.tail())
         running = application.start()
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_for("task running", count=2 * PARTITIONS)
         running.stop()
     scene.check(feed.rounds)
     return killed

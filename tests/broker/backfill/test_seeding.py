@@ -103,6 +103,7 @@ def test_seeded_application_restores_nothing_and_loses_nothing_when_killed(arena
         write_rounds(arena, ROUNDS + 1, 2 * ROUNDS)
         second = application.start()
         arena.wait_for_outputs(2 * ROUNDS, second)
+        second.wait_for("task running", count=2 * PARTITIONS)
         second.stop()
 
     outputs = arena.outputs()

@@ -19,7 +19,14 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
-from tests.broker.exactly_once.arena import GROUPS, SUBTOPOLOGY_OF_STORE, Arena, Outputs, one_to
+from tests.broker.exactly_once.arena import (
+    GROUPS,
+    PARTITIONS,
+    SUBTOPOLOGY_OF_STORE,
+    Arena,
+    Outputs,
+    one_to,
+)
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.exactly_once.killing import kill_one_process, moments, seeded_draws
 from tests.broker.reading import delete_topics
@@ -71,6 +78,7 @@ def killed_and_started(
                 kill(running, draw)
         started.append(running := application.start(*options))
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_for("task running", count=2 * PARTITIONS)  # All may have come out before.
         running.stop()
         application.wait_until_all_gone()
     told = [line["message"] for running in started for line in running.lines()]
