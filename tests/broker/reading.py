@@ -226,13 +226,9 @@ def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], i
 
 def group_members(admin: AdminClient, group: str) -> int:
     """Return how many members a group has."""
-
-    def members() -> int:
-        # Longer than we wait: librdkafka may end a process in which such a request has timed out.
-        asked = admin.describe_consumer_groups([group], request_timeout=10 * DEADLINE_S)
-        return len(asked[group].result(DEADLINE_S).members)
-
-    return answer_of(members)
+    return len(
+        answer_of(lambda: admin.describe_consumer_groups([group])[group].result(DEADLINE_S).members)
+    )
 
 
 def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:

@@ -88,7 +88,7 @@ class RequestProxy:
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._accepting = self._start(self._accept)
+        self._start(self._accept)
 
     def keep_next(self, api: int, count: int = 1, *, cuts: bool = True) -> None:
         """Keep the next requests of a kind, and cut the connections that bring them, or do not."""
@@ -107,30 +107,15 @@ class RequestProxy:
                     connection.sendall(request)
                     _receive_frame(connection)
 
-    def refuse(self) -> None:
-        """Cut all connections, and let nobody connect; the port stays taken."""
-        address = self._listener.getsockname()
-        self.close()
-        self._listener = socket.socket()
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind(address)
-
-    def accept(self) -> None:
-        """Let clients connect again."""
-        self._listener.listen()
-        self._accepting = self._start(self._accept)
-
     def close(self) -> None:
         """Cut all connections."""
         self._cut(self._listener)
-        self._accepting.join()
+        self._threads[0].join()
         self._cut(*self._connections)
         for thread in self._threads:
             thread.join()
         for connection in (self._listener, *self._connections):
             connection.close()
-        self._threads.clear()
-        self._connections.clear()
 
     # ------------------------------------------------------------------ inside
 
@@ -139,11 +124,10 @@ class RequestProxy:
             self._keep[api] = count
             self._cuts, self._delivers = cuts, delivers
 
-    def _start(self, run: Callable[..., None], *connections: socket.socket) -> threading.Thread:
+    def _start(self, run: Callable[..., None], *connections: socket.socket) -> None:
         thread = threading.Thread(target=run, args=connections, daemon=True)
         self._threads.append(thread)
         thread.start()
-        return thread
 
     def _accept(self) -> None:
         with suppress(OSError):

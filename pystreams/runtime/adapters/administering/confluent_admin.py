@@ -35,7 +35,6 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups
-from pystreams.runtime.adapters.administering.coordinator_client import CoordinatorClient
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
@@ -57,6 +56,8 @@ from pystreams.runtime.cluster.new_topic import NewTopic
 
 _log = get_logger("pystreams.admin")
 
+_LOOK_TIMEOUT_S = 5.0
+"""Of a look at a group, for which tasks wait that are to start."""
 _FIRST_WAIT_S = 0.5
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
@@ -104,9 +105,7 @@ class ConfluentAdmin:
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
-        make_one = partial(make_client, make, config, outage)
-        self._lasting = LastingClient(make_one)
-        self._coordinators = CoordinatorClient(make_one)
+        self._lasting = LastingClient(partial(make_client, make, config, outage))
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
 
@@ -353,11 +352,15 @@ class ConfluentAdmin:
 
     def describe_group(self, group: str) -> Future[GroupDescription]:
         """Ask who is in a group, without waiting; a group that never was has no members."""
-        return consumer_groups.described(self._coordinators, group, self._timeouts.look_s)
+        return self._describe(group, _LOOK_TIMEOUT_S)
+
+    def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
+        asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
+        return consumer_groups.described(group, asked[group])
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
-        found = consumer_groups.described(self._coordinators, group, self._answer_s).result()
+        found = self._describe(group, self._answer_s).result()
         return sorted(member.client_id for member in found.members)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
@@ -365,15 +368,15 @@ class ConfluentAdmin:
         # librdkafka 2.16 dies when this request meets a coordinator that is not ready, which that
         # of a cluster's first group is not (confluent-kafka-javascript issue 374): wait for it.
         self.group_members(group)
-        return consumer_groups.committed_offsets(self._coordinators, group, self._answer_s)
+        return consumer_groups.committed_offsets(self._client, group)
 
     def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group that nobody is in."""
-        consumer_groups.alter_offsets(self._coordinators, group, offsets, self._answer_s)
+        consumer_groups.alter_offsets(self._client, group, offsets)
 
     def delete_group(self, group: str) -> None:
         """Delete a group that nobody is in, with all its offsets."""
-        consumer_groups.delete_group(self._coordinators, group, self._answer_s)
+        consumer_groups.delete_group(self._client, group)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""

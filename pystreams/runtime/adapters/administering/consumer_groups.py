@@ -15,10 +15,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from pystreams.ids import TopicPartition
-from pystreams.runtime.adapters.administering.coordinator_client import (
-    NEVER_S,
-    CoordinatorClient,
-)
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.kafka_partitions import (
     committed_offset,
@@ -28,25 +24,21 @@ from pystreams.runtime.adapters.connection.kafka_partitions import (
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 
+_ANSWER_TIMEOUT_S = 30.0
+
 _SETTLED = frozenset({ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 
 
-def described(
-    coordinators: CoordinatorClient, group: str, timeout_s: float
-) -> Future[GroupDescription]:
-    """Ask who is in a group, without waiting; see `AdminPort.describe_group`."""
+def described(group: str, asked: Future[ConsumerGroupDescription]) -> Future[GroupDescription]:
+    """Return the answer to come as a description of ours, its errors translated.
 
-    def describe(client: AdminClient) -> Future[ConsumerGroupDescription]:
-        return client.describe_consumer_groups([group], request_timeout=NEVER_S)[group]
-
+    Args:
+        group: The group that was asked for.
+        asked: The client's answer to come.
+    """
     answer: Future[GroupDescription] = Future()
-    asked = coordinators.ask(describe, _members_of(group), timeout_s)
     asked.add_done_callback(partial(_pass_on, group, answer))
     return answer
-
-
-def _members_of(group: str) -> str:
-    return f"members of group {group!r}"
 
 
 def _pass_on(
@@ -60,7 +52,7 @@ def _pass_on(
     elif error_of(raised).code() == KafkaError.GROUP_ID_NOT_FOUND:
         answer.set_result(GroupDescription(settled=True, members=()))
     else:
-        answer.set_exception(translate(error_of(raised), _members_of(group)))
+        answer.set_exception(translate(error_of(raised), f"members of group {group!r}"))
 
 
 def _ours(found: ConsumerGroupDescription) -> GroupDescription:
@@ -77,63 +69,47 @@ def _ours(found: ConsumerGroupDescription) -> GroupDescription:
     return GroupDescription(found.state in _SETTLED, members)
 
 
-def committed_offsets(
-    coordinators: CoordinatorClient, group: str, timeout_s: float
-) -> dict[TopicPartition, CommittedOffset]:
+def committed_offsets(client: AdminClient, group: str) -> dict[TopicPartition, CommittedOffset]:
     """Return what a group has committed; see `AdminPort.committed_offsets`."""
-    wanted = [ConsumerGroupTopicPartitions(group)]
-
-    def listed(client: AdminClient) -> Future[ConsumerGroupTopicPartitions]:
-        return client.list_consumer_group_offsets(
-            wanted, require_stable=False, request_timeout=NEVER_S
-        )[group]
-
-    about = f"offsets of group {group!r}"
+    answer = client.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group)],
+        require_stable=False,
+        request_timeout=_ANSWER_TIMEOUT_S,
+    )
     try:
-        partitions = coordinators.ask(listed, about, timeout_s).result().topic_partitions or []
+        partitions = answer[group].result().topic_partitions or []
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return {}
-        raise translate(error, about) from raised
+        raise translate(error, f"offsets of group {group!r}") from raised
     return {ours(found): committed_offset(found) for found in partitions if found.offset >= 0}
 
 
 def alter_offsets(
-    coordinators: CoordinatorClient,
-    group: str,
-    offsets: Mapping[TopicPartition, CommittedOffset],
-    timeout_s: float,
+    client: AdminClient, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
     """Commit offsets for a group that nobody is in; see `AdminPort.alter_offsets`."""
     if not offsets:
         return
-    wanted = [ConsumerGroupTopicPartitions(group, offsets_to_commit(offsets))]
-
-    def altered(client: AdminClient) -> Future[ConsumerGroupTopicPartitions]:
-        return client.alter_consumer_group_offsets(wanted, request_timeout=NEVER_S)[group]
-
-    about = f"setting offsets of group {group!r}"
+    wanted = ConsumerGroupTopicPartitions(group, offsets_to_commit(offsets))
+    answer = client.alter_consumer_group_offsets([wanted], request_timeout=_ANSWER_TIMEOUT_S)
     try:
-        committed = coordinators.ask(altered, about, timeout_s).result().topic_partitions or []
+        committed = answer[group].result().topic_partitions or []
     except KafkaException as raised:
-        raise translate(error_of(raised), about) from raised
+        raise translate(error_of(raised), f"setting offsets of group {group!r}") from raised
     for found in committed:
         if found.error is not None:
             doing = f"setting the offset of {ours(found)} of group {group!r}"
             raise translate(found.error, doing)
 
 
-def delete_group(coordinators: CoordinatorClient, group: str, timeout_s: float) -> None:
+def delete_group(client: AdminClient, group: str) -> None:
     """Delete a group that nobody is in, with all its offsets; see `AdminPort.delete_group`."""
-
-    def deleted(client: AdminClient) -> Future[None]:
-        return client.delete_consumer_groups([group], request_timeout=NEVER_S)[group]
-
-    about = f"deleting group {group!r}"
+    answer = client.delete_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
     try:
-        coordinators.ask(deleted, about, timeout_s).result()
+        answer[group].result()
     except KafkaException as raised:
         error = error_of(raised)
         if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
-            raise translate(error, about) from raised
+            raise translate(error, f"deleting group {group!r}") from raised
