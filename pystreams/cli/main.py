@@ -7,6 +7,7 @@ stand here for the same reason, and a test compares them with the commands' own.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import sys
 import traceback
@@ -147,6 +148,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Args:
         arguments: The command line without the program's name; `sys.argv` if not given.
     """
+    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+        # A crash of native code, as librdkafka's or RocksDB's, says in which of our lines it came.
+        faulthandler.enable(sys.__stderr__)
     sys.exit(_run(arguments))
 
 

@@ -19,7 +19,7 @@ _TAIL_LINES = 25
 
 
 class Running:
-    """A process that was started, in a process group of its own.
+    """A process that was started, in a process group of its own; one that crashes says where.
 
     Attributes:
         process: The process (with `--processes`, the parent).
@@ -30,7 +30,7 @@ class Running:
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
-                env=dict(environment),
+                env={**environment, "PYTHONFAULTHANDLER": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -80,16 +79,17 @@ def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
         consumer.close()
 
 
-def answer_of(ask: Callable[[], T]) -> T:
+def answer_of(ask: Callable[[], T], passing: Collection[int] = ()) -> T:
     """Return what a broker answers, which may have to start first, or be asked again.
 
     Args:
         ask: May be called again after its answer was lost: what it asks for is done already then.
+        passing: Codes that pass by themselves here, beside those that always do.
     """
     answers: list[T] = []
 
     def answered() -> bool:
-        with suppressed(_PASSING):
+        with suppressed({*_PASSING, *passing}):
             answers.append(ask())
         return bool(answers)
 
@@ -210,18 +210,23 @@ def beginning_of(consumer: Consumer, partition: TopicPartition) -> int:
 
 
 def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
-    """Return the offsets a group has committed."""
-    # Its coordinator is waited for first: librdkafka 2.16 dies when this meets one not ready.
-    group_members(admin, group)
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = answer_of(
-        lambda: admin.list_consumer_group_offsets(asked)[group].result(DEADLINE_S).topic_partitions
-    )
-    return {
-        (partition.topic, partition.partition): partition.offset
-        for partition in found or []
-        if partition.offset >= 0
-    }
+    """Return the offsets a group has committed.
+
+    A consumer asks: librdkafka 2.16's admin client dies when a broker is not the coordinator.
+    """
+    cluster = answer_of(lambda: admin.list_topics(timeout=_ASK_S))
+    brokers = (f"{broker.host}:{broker.port}" for broker in cluster.brokers.values())
+    wanted = [
+        TopicPartition(name, partition)
+        for name, topic in cluster.topics.items()
+        for partition in topic.partitions
+    ]
+    consumer = Consumer({"bootstrap.servers": ",".join(brokers), "group.id": group})
+    try:
+        found = answer_of(lambda: consumer.committed(wanted, timeout=_ASK_S))
+    finally:
+        consumer.close()
+    return {(at.topic, at.partition): at.offset for at in found if at.offset >= 0}
 
 
 def group_members(admin: AdminClient, group: str) -> int:

@@ -1,7 +1,8 @@
 """A proxy between clients and the broker that can keep a request back and deliver it late.
 
 Clients are sent to it alone: in what the broker tells of itself, its port becomes the proxy's. It
-can also leave the broker out of its answers, as one that its controller has put out does itself.
+can answer in the broker's place. It can also leave the broker out of its answers, as one that its
+controller has put out does itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 PRODUCE = 0
 METADATA = 3
+OFFSET_FETCH = 9
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
 INIT_PRODUCER_ID = 22
@@ -65,6 +67,7 @@ class RequestProxy:
         names_brokers: Whether answers about the cluster name its one broker.
         nameless: How many answers did not.
         lost_answers: How many clients had no answer to what was done.
+        own_answers: How many were answered in the broker's place.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -82,6 +85,8 @@ class RequestProxy:
         self.names_brokers = True
         self.nameless = 0
         self.lost_answers = 0
+        self.own_answers = 0
+        self._given: dict[int, list[bytes]] = {}
         self._keep: dict[int, int] = {}
         self._cuts = True
         self._delivers = False
@@ -97,6 +102,11 @@ class RequestProxy:
     def lose_answers(self, api: int, count: int = 1) -> None:
         """Let the next requests of a kind be done, and cut the connections before the answer."""
         self._set(api, count, cuts=True, delivers=True)
+
+    def answer_next(self, api: int, *bodies: bytes) -> None:
+        """Answer the next requests of a kind with these bodies; the broker does not see them."""
+        with self._lock:
+            self._given[api] = list(bodies)
 
     def deliver_late(self) -> None:
         """Send what was kept to the broker, on connections of its own; return when answered."""
@@ -145,7 +155,13 @@ class RequestProxy:
             while True:
                 request = _receive_frame(client)
                 first = first or request
-                if self._is_kept(request):
+                given = self._given_for(request)
+                if given is not None:
+                    # The header: the number of the request, and no tags.
+                    answer = request[8:12] + bytes(1) + given
+                    client.sendall(struct.pack(">i", len(answer)) + answer)
+                    self.own_answers += 1
+                elif self._is_kept(request):
                     self.kept.append(Kept(first, request))
                     if self._delivers:
                         self.deliver_late()
@@ -174,6 +190,11 @@ class RequestProxy:
             left = self._keep.get(api_of(request), 0)
             self._keep[api_of(request)] = max(left - 1, 0)
             return left > 0
+
+    def _given_for(self, request: bytes) -> bytes | None:
+        with self._lock:
+            bodies = self._given.get(api_of(request))
+            return bodies.pop(0) if bodies else None
 
     @staticmethod
     def _cut(*connections: socket.socket) -> None:

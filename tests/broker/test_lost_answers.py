@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams import StreamsConfig
 from pystreams.broker import DevelopmentBroker
+from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
 from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.reading import create_topics, delete_named, delete_topics, topics_of
-from tests.broker.request_proxy import CREATE_TOPICS, DELETE_TOPICS, METADATA, RequestProxy
+from tests.broker.request_proxy import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    METADATA,
+    OFFSET_FETCH,
+    RequestProxy,
+)
 
 
 @pytest.fixture
@@ -71,3 +81,26 @@ def test_our_topics_are_created_and_deleted_though_no_answer_comes(
     assert proxy.lost_answers == 2
     assert counts[unique_name] == 2
     assert failures == {}
+
+
+def test_offsets_are_asked_again_where_a_broker_is_not_the_coordinator(
+    our_admin: ConfluentAdmin, client: AdminClient, proxy: RequestProxy, unique_name: str
+) -> None:
+    """Librdkafka's admin client would end the process with a segmentation fault."""
+    create_topics(client, [NewTopic(unique_name, 2)])
+    group = unique_name
+    offsets = {TopicPartition(unique_name, 1): CommittedOffset(7, "noted")}
+    our_admin.group_members(group)  # Its coordinator is there from now on.
+    our_admin.alter_offsets(group, offsets)
+    proxy.answer_next(OFFSET_FETCH, *[not_coordinator(group)] * 2)
+
+    assert our_admin.committed_offsets(group) == offsets
+    assert proxy.own_answers == 2
+
+
+def not_coordinator(group: str) -> bytes:
+    """Return the body of an answer to OffsetFetch, version 8 or 9: one group, no topics."""
+    name = group.encode()
+    throttled = bytes(4)
+    found = bytes([1 + 1, len(name) + 1]) + name + bytes([0 + 1])
+    return throttled + found + struct.pack(">h", KafkaError.NOT_COORDINATOR) + bytes(2)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -143,3 +146,23 @@ def test_a_command_whose_output_nobody_reads_ends_like_others_in_a_pipe(
 
     assert process.wait(DEADLINE_S) == ExitCode.OUTPUT_CLOSED
     assert told == ""
+
+
+def test_a_crash_of_native_code_says_where_it_came(tmp_path: Path) -> None:
+    file = tmp_path / "crashing.py"
+    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "pystreams", "describe", str(file)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in ended.stderr
+    assert f'File "{file}", line 2' in ended.stderr

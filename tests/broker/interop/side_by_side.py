@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, Message, TopicPartition
+from confluent_kafka import IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
-from tests.broker.reading import answer_of, create_topics, read_topics, topics_of
+from tests.broker.reading import answer_of, committed_offsets, create_topics, read_topics, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
@@ -218,33 +218,16 @@ class SideBySide:
     def _left(self) -> list[str]:
         """Return which partitions are not committed to their ends."""
         # Offsets first: what they cover has been sent on before, and is in the ends.
-        asked = {
-            application: self.admin.list_consumer_group_offsets(
-                [
-                    ConsumerGroupTopicPartitions(
-                        application,
-                        [
-                            TopicPartition(topic, number)
-                            for topic in topics
-                            for number in range(PARTITIONS)
-                        ],
-                    )
-                ]
-            )[application]
+        read = {
+            application: [(topic, number) for topic in topics for number in range(PARTITIONS)]
             for application, topics in self._sources.items()
         }
         committed = {
-            application: future.result(DEADLINE_S).topic_partitions or []
-            for application, future in asked.items()
-        }
-        partitions = {
-            (partition.topic, partition.partition)
-            for offsets in committed.values()
-            for partition in offsets
+            application: committed_offsets(self.admin, application) for application in read
         }
         newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         ends = self.admin.list_offsets(
-            {TopicPartition(*partition): newest for partition in partitions},
+            {TopicPartition(*at): newest for partitions in read.values() for at in partitions},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
         )
         end_of = {
@@ -252,11 +235,11 @@ class SideBySide:
             for partition, found in ends.items()
         }
         return [
-            f"{application}: {partition.topic}-{partition.partition}"
-            for application, offsets in committed.items()
-            for partition in offsets
-            if max(0, partition.offset)
-            < end_of[partition.topic, partition.partition] - self._marks(partition.topic)
+            f"{application}: {topic}-{number}"
+            for application, partitions in read.items()
+            for topic, number in partitions
+            if committed[application].get((topic, number), 0)
+            < end_of[topic, number] - self._marks(topic)
         ]
 
     def _marks(self, topic: str) -> int:

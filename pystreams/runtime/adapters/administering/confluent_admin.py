@@ -35,6 +35,7 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups
+from pystreams.runtime.adapters.administering.committed_offsets import committed_offsets
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
@@ -101,6 +102,7 @@ class ConfluentAdmin:
     ) -> None:
         self._timeouts = timeouts or Timeouts()
         self._answer_s = self._timeouts.answer_s
+        self._config = config
         self._bootstrap_servers = str(config["bootstrap.servers"])
         self._replication_factor = replication_factor
         self._outage = outage
@@ -365,10 +367,9 @@ class ConfluentAdmin:
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return what a group has committed; offsets pending in a transaction do not count."""
-        # librdkafka 2.16 dies when this request meets a coordinator that is not ready, which that
-        # of a cluster's first group is not (confluent-kafka-javascript issue 374): wait for it.
-        self.group_members(group)
-        return consumer_groups.committed_offsets(self._client, group)
+        self.group_members(group)  # Raises what refuses us, where a consumer would wait in silence.
+        counts = self.partition_counts()
+        return committed_offsets(group, counts, self._config, self._outage, self._answer_s)
 
     def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group that nobody is in."""

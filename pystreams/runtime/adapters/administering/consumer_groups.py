@@ -1,4 +1,4 @@
-"""Consumer groups through librdkafka's admin client: who is in one, and what it has committed."""
+"""Consumer groups through librdkafka's admin client: who is in one, and what is changed of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.kafka_partitions import (
-    committed_offset,
     offsets_to_commit,
     ours,
 )
@@ -67,23 +66,6 @@ def _ours(found: ConsumerGroupDescription) -> GroupDescription:
         for member in found.members
     )
     return GroupDescription(found.state in _SETTLED, members)
-
-
-def committed_offsets(client: AdminClient, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """Return what a group has committed; see `AdminPort.committed_offsets`."""
-    answer = client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)],
-        require_stable=False,
-        request_timeout=_ANSWER_TIMEOUT_S,
-    )
-    try:
-        partitions = answer[group].result().topic_partitions or []
-    except KafkaException as raised:
-        error = error_of(raised)
-        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return {}
-        raise translate(error, f"offsets of group {group!r}") from raised
-    return {ours(found): committed_offset(found) for found in partitions if found.offset >= 0}
 
 
 def alter_offsets(
