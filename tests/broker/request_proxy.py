@@ -144,7 +144,11 @@ class RequestProxy:
             while True:
                 client, _ = self._listener.accept()
                 self._connections.append(client)
-                broker = socket.create_connection(self._broker)
+                try:
+                    broker = socket.create_connection(self._broker)
+                except OSError:
+                    self._cut(client)  # It comes again, as it does to a broker that is down.
+                    continue
                 self._connections.append(broker)
                 self._start(self._requests, client, broker)
                 self._start(self._answers, client, broker)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from pystreams import (
@@ -21,8 +20,8 @@ from pystreams import (
 )
 from tests import names
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import group_members
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.reading import group_members, produce
+from tests.broker.waiting import wait_until
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -49,10 +48,7 @@ class Program:
         return KafkaStreams(builder.build(), {**self._config, **config})
 
     def write(self, *keys: str) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
-        for key in keys:
-            producer.produce(self.topic, "x", key)
-        assert producer.flush(DEADLINE_S) == 0
+        produce(self.servers, self.topic, [(key.encode(), b"x") for key in keys])
 
     def members(self) -> int:
         admin = AdminClient({"bootstrap.servers": self.servers})

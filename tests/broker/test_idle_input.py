@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka import Producer
-
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.clock import SystemClock
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all
+from tests.broker.transactions import TransactionalWriter
 
 TIMEOUT_MS = 500
 SIZE_MS = 1000
@@ -58,10 +57,7 @@ def test_what_waits_for_a_silent_input_comes_once_over_a_kill(
     kinds = ("tumbling", "sliding", "left join")
 
     # So that the marker of a transaction, which is no record, ends what is read.
-    producer = Producer(
-        {"bootstrap.servers": servers, "transactional.id": f"{unique_name}-records"}
-    )
-    producer.init_transactions()
+    writer = TransactionalWriter(servers, f"{unique_name}-records")
 
     def results() -> Counter[str]:
         return Counter((message.key() or b"").decode() for message in read_all(servers, out))
@@ -70,10 +66,10 @@ def test_what_waits_for_a_silent_input_comes_once_over_a_kill(
         return Counter(f"{kind} k{number}" for kind in kinds for number in range(keys))
 
     def feed(begin: int, end: int, time_ms: int) -> None:
-        producer.begin_transaction()
+        writer.begin()
         for number in range(begin, end):
-            producer.produce(source, b"x", f"k{number}".encode(), timestamp=time_ms)
-        producer.commit_transaction()
+            writer.write(source, b"x", f"k{number}".encode(), timestamp=time_ms)
+        writer.commit()
 
     with Application(unique_name, tmp_path, file, settings) as application:
         feed(0, KEYS, first_ms)

@@ -96,10 +96,10 @@ def commit_by_hand(servers: str, group: str, topic: str, metadata_of: Mapping[in
     body = _text(group) + struct.pack(">i", -1) + _text("") + struct.pack(">q", -1) + topics
 
     def errors() -> set[int]:
+        _answer(servers, 10, 0, _text(group))  # To look for a coordinator makes it begin.
         each = _answer(servers, 8, 2, body)[-6 * len(metadata_of) :]
         return {error for _, error in struct.iter_unpack(">ih", each)}
 
-    _answer(servers, 10, 0, _text(group))  # To look for a coordinator makes it begin.
     wait_until(lambda: errors() == {0}, "offsets are committed")
 
 

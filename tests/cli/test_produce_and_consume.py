@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 
 from pystreams.cli.commands.consume import consume
 from pystreams.cli.commands.produce import produce
 from pystreams.cli.commands.topics import topics
 from tests import names
-from tests.broker.waiting import DEADLINE_S
+from tests.broker import reading
+from tests.broker.writing import Writer
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -108,9 +108,7 @@ def test_a_line_that_does_not_fit_is_named_and_those_before_it_are_written(shop:
 
 def test_a_record_that_can_t_be_read_is_told_and_the_others_are_shown(shop: Shop) -> None:
     shop.create_topics()
-    producer = Producer({"bootstrap.servers": shop.servers})
-    producer.produce(f"{shop.name}-totals", b"three", "a")
-    producer.flush()
+    reading.produce(shop.servers, f"{shop.name}-totals", [(b"a", b"three")])
     shop.produce("b\t4\n", topic="totals")
     answer = shop.consume(topic="totals")
 
@@ -165,8 +163,8 @@ orders.to("{shop.name}-totals")
 """
     )
     shop.create_topics()
-    producer = Producer({"bootstrap.servers": shop.servers})
-    producer.produce(f"{shop.name}-orders", b"tea-", headers=[("language", b"en")])
-    assert producer.flush(DEADLINE_S) == 0
+    writer = Writer(shop.servers)
+    writer.write(f"{shop.name}-orders", b"tea-", headers=[("language", b"en")])
+    writer.flush()
 
     assert shop.consume().output == "tea-en\n"

@@ -7,7 +7,6 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import (
@@ -19,8 +18,7 @@ from pystreams.broker import (
     network,
     process,
 )
-from tests.broker.reading import create_topics
-from tests.broker.waiting import DEADLINE_S
+from tests.broker import reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,24 +28,14 @@ pytestmark = pytest.mark.broker
 
 def produce(broker: DevelopmentBroker, topic: str, value: bytes) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    create_topics(admin, [NewTopic(topic, 1)])
+    reading.create_topics(admin, [NewTopic(topic, 1)])
     # A record of 2013: the development broker must neither refuse nor delete it.
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
-    producer.produce(topic, value, timestamp=1_357_000_000_000)
-    assert producer.flush(DEADLINE_S) == 0
+    records = [(b"key", value)]
+    reading.produce(broker.bootstrap_servers, topic, records, timestamps_ms=[1_357_000_000_000])
 
 
 def read_first(broker: DevelopmentBroker, topic: str) -> bytes | None:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        message = consumer.poll(DEADLINE_S)
-        assert message is not None
-        assert message.error() is None
-        value = message.value()
-        return value if isinstance(value, bytes) else None
-    finally:
-        consumer.close()
+    return reading.read_all(broker.bootstrap_servers, topic)[0].value()
 
 
 def test_data_and_port_survive_a_stop_and_a_kill(tmp_path: Path) -> None:

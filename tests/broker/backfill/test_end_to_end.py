@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
@@ -25,7 +24,8 @@ from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import GROUPS, PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import committed_offsets, delete_topics, produce
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.transactions import TransactionalWriter
+from tests.broker.waiting import wait_until
 
 ROUNDS = 20
 SPARK_DEADLINE_S = 300.0
@@ -85,20 +85,16 @@ def arena(
 
 def write_history(arena: Arena) -> None:
     """Write rounds in transactions; between two that are committed stands an aborted one."""
-    producer = Producer(
-        {"bootstrap.servers": arena.servers, "transactional.id": f"{arena.name}-history"}
-    )
-    producer.init_transactions(DEADLINE_S)
+    writer = TransactionalWriter(arena.servers, f"{arena.name}-history")
     for number in range(1, ROUNDS + 1):
         for commit in (True, False):
-            producer.begin_transaction()
+            writer.begin()
             for key in sorted(ALL_KEYS):
-                producer.produce(f"{arena.name}-in", number.to_bytes(8, "big"), key)
+                writer.write(f"{arena.name}-in", number.to_bytes(8, "big"), key)
             if commit:
-                producer.commit_transaction(DEADLINE_S)
+                writer.commit()
             else:
-                producer.flush(DEADLINE_S)
-                producer.abort_transaction(DEADLINE_S)
+                writer.abort()
 
 
 def write_rounds(arena: Arena, first: int, last: int) -> None:

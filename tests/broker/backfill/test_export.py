@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 
@@ -20,7 +19,7 @@ from tests.backfill.logged_stores import KEYS
 from tests.broker.backfill import every_store_app
 from tests.broker.backfill.every_store_arena import EveryStoreArena
 from tests.broker.reading import committed_offsets, delete_topics
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.transactions import TransactionalWriter
 from tests.every_store import BUILDERS
 
 PARTITIONS = 2
@@ -44,20 +43,13 @@ def rows(exported: Path, store: str) -> list[dict[str, Any]]:
     return found
 
 
-def write_uncommitted(arena: EveryStoreArena, application_id: str) -> Producer:
+def write_uncommitted(arena: EveryStoreArena, application_id: str) -> TransactionalWriter:
     """Leave a transaction open in a changelog, as an application does that is in the middle."""
-    producer = Producer(
-        {
-            "bootstrap.servers": arena.servers,
-            "transactional.id": f"{application_id}-open",
-            "transaction.timeout.ms": 900_000,  # It is to stay open however slow the machine is.
-        }
-    )
-    producer.init_transactions(DEADLINE_S)
-    producer.begin_transaction()
-    producer.produce(f"{application_id}-plain-changelog", b"\0" * 8, b"uncommitted", 0)
-    producer.flush(DEADLINE_S)
-    return producer
+    writer = TransactionalWriter(arena.servers, f"{application_id}-open")
+    writer.begin()
+    writer.write(f"{application_id}-plain-changelog", b"\0" * 8, b"uncommitted", 0)
+    writer.flush()
+    return writer
 
 
 def test_stores_of_every_kind_are_exported(
@@ -73,7 +65,7 @@ def test_stores_of_every_kind_are_exported(
     exported = tmp_path / "exported"
 
     told = arena.told_by("export", application_id, "--output", str(exported))
-    open_transaction.abort_transaction(DEADLINE_S)
+    open_transaction.abort()
 
     assert "Source offsets are exact for 1 of 2 tasks" in told
     manifest = json.loads((exported / "manifest.json").read_text())

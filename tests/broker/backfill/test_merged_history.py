@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.backfill.plan.stages import merges_history
@@ -25,7 +24,7 @@ from tests.broker.backfill import merging_app
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import entries
 from tests.broker.reading import create_topics, delete_topics, read_all
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.transactions import TransactionalWriter
 
 PARTITIONS = 2
 ROUNDS = 3
@@ -35,7 +34,7 @@ OUTPUTS = ("prices", "priced", "sold")
 STORES = ("prices", "sold")
 FIRST_MS = 1_700_000_000_000
 SPARK_DEADLINE_S = 300.0
-HEADERS: list[tuple[str, str | bytes | None]] = [("from", b"shop"), ("empty", None)]
+HEADERS: list[tuple[str, bytes | None]] = [("from", b"shop"), ("empty", None)]
 SETTINGS = {
     "processing.guarantee": "exactly_once_v2",
     "commit.interval.ms": 100,
@@ -53,26 +52,26 @@ class Shop:
         name: Start of all names.
         servers: The broker.
         directory: For logs and state.
-        producer: Writes the history, in transactions.
+        writer: Writes the history, in transactions.
         time_ms: The time of the last record.
     """
 
     name: str
     servers: str
     directory: Path
-    producer: Producer
+    writer: TransactionalWriter
     time_ms: int = FIRST_MS
 
     def write_prices(self, number: int, *, commit: bool = True) -> None:
         """Give each product a price, in a transaction that is committed or not."""
-        self.producer.begin_transaction()
+        self.writer.begin()
         for product in PRODUCTS:
             self._write("prices", product, b"price %d" % number)
         self._end(commit=commit)
 
     def write_orders(self, number: int, *, commit: bool = True) -> None:
         """Order products in turn, in a transaction that is committed or not."""
-        self.producer.begin_transaction()
+        self.writer.begin()
         for index in range(ORDERS_A_ROUND):
             place = index % len(PRODUCTS)
             # Those of a product stand in one partition: so a live run has an order of them.
@@ -82,15 +81,14 @@ class Shop:
 
     def _end(self, *, commit: bool) -> None:
         if commit:
-            self.producer.commit_transaction(DEADLINE_S)
+            self.writer.commit()
         else:
-            self.producer.flush(DEADLINE_S)
-            self.producer.abort_transaction(DEADLINE_S)
+            self.writer.abort()
 
     def _write(self, topic: str, key: bytes, value: bytes, partition: int = -1) -> None:
         self.time_ms += 1
         name = f"{self.name}-{topic}"
-        self.producer.produce(name, value, key, partition, timestamp=self.time_ms, headers=HEADERS)
+        self.writer.write(name, value, key, partition, self.time_ms, HEADERS)
 
     def id_of(self, application: str) -> str:
         return f"{self.name}-{application}"
@@ -153,15 +151,9 @@ def shop(
         for end in ("orders", "prices", *outputs)
     ]
     create_topics(admin, topics)
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "transactional.id": f"{unique_name}-history",
-            "partitioner": "murmur2_random",  # As of repartition topics, so that keys meet.
-        }
-    )
-    producer.init_transactions(DEADLINE_S)
-    yield Shop(unique_name, servers, tmp_path, producer)
+    as_repartition_topics = {"partitioner": "murmur2_random"}  # So that keys meet.
+    writer = TransactionalWriter(servers, f"{unique_name}-history", as_repartition_topics)
+    yield Shop(unique_name, servers, tmp_path, writer)
     delete_topics(admin, f"{unique_name}-")
 
 

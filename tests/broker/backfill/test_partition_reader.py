@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
@@ -15,6 +14,7 @@ from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import answer_of, produce
+from tests.broker.transactions import TransactionalWriter
 from tests.broker.waiting import DEADLINE_S
 
 RECORDS = 3000
@@ -57,19 +57,15 @@ def test_only_committed_records_are_read_up_to_a_bound_behind_aborted_ones(
     broker: DevelopmentBroker, create_topic: CreateTopic, admin: AdminClient
 ) -> None:
     topic = create_topic("history")
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"{topic}-writer"}
-    )
-    producer.init_transactions(DEADLINE_S)
+    writer = TransactionalWriter(broker.bootstrap_servers, f"{topic}-writer")
     for commit in (True, False, True, False):
-        producer.begin_transaction()
+        writer.begin()
         for _ in range(4):
-            producer.produce(topic, b"v", b"k")
-        assert producer.flush(DEADLINE_S) == 0
+            writer.write(topic, b"v", b"k")
         if commit:
-            producer.commit_transaction(DEADLINE_S)
+            writer.commit()
         else:
-            producer.abort_transaction(DEADLINE_S)
+            writer.abort()
 
     found = offsets(reader_of(broker), TopicPartition(topic, 0), 0, 20)
 

@@ -6,11 +6,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
-
 from pystreams.kernel import partitioner
 from tests.broker.interop.topologies import GLOBAL, INPUTS
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.writing import Writer
 
 PARTITIONS = 2
 _KEYS = {
@@ -44,9 +42,7 @@ class SharedInputs:
     def __post_init__(self) -> None:
         self._draw = random.Random(self.seed)
         self._number = 0
-        self._producer = Producer(
-            {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 0}
-        )
+        self._writer = Writer(self.servers, {"linger.ms": 0})
 
     def change_places(self) -> None:
         """Write a row of each key of the global table."""
@@ -76,20 +72,13 @@ class SharedInputs:
     def _write(self, topic: str, key: str, time_ms: int, *, may_delete: bool = False) -> None:
         self._number += 1
         value: str | None = f"{topic[0]}{self._number}"
-        headers: list[tuple[str, str | bytes | None]] = []
+        headers: list[tuple[str, bytes | None]] = []
         if may_delete and topic != _NEVER_DELETED and self._draw.random() < 0.2:
             value = None
         if self._draw.random() < 0.3:
             headers.append(("trace", str(self._number).encode()))
-        self._producer.produce(
-            f"{self.name}-{topic}",
-            value,
-            key,
-            partition_of(key),
-            timestamp=time_ms,
-            headers=headers,
-        )
-        assert self._producer.flush(DEADLINE_S) == 0
+        self._writer.write(f"{self.name}-{topic}", value, key, partition_of(key), time_ms, headers)
+        self._writer.flush()
 
 
 def partition_of(key: str) -> int:

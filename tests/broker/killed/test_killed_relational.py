@@ -10,18 +10,15 @@ is printed; `KILL_SEED=... pytest ...` draws the same moments again.
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
@@ -30,7 +27,8 @@ from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import relational_app
 from tests.broker.killed.relational_app import PREFIX_CHARACTERS, TOPICS
 from tests.broker.reading import create_topics, delete_topics, high_watermarks, read_all, reader_of
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
+from tests.broker.writing import Feed, Writer
 
 KILLS = 2
 ARTICLES = 60
@@ -43,7 +41,7 @@ ALL_READ_S = 300.0
 Rows = dict[int, dict[str, Any]]
 
 
-class Readers:
+class Readers(Feed):
     """People who write articles and comments, change them and delete some, until the block ends.
 
     Attributes:
@@ -62,29 +60,8 @@ class Readers:
         self.changes = 0
         self._name = name
         self._draw = random.Random(seed)
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write, name="readers", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-        assert self._producer.flush(DEADLINE_S) == 0
+        writer = Writer(servers, {"partitioner": "murmur2_random"})
+        super().__init__(writer, batch_every_s=BATCH_EVERY_S)
 
     def augmented(self) -> dict[str, Rows]:
         """Return the rows that the application is to end with."""
@@ -101,11 +78,9 @@ class Readers:
             },
         }
 
-    def _write(self) -> None:
-        while not self._stop.wait(BATCH_EVERY_S):
-            for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
-                self._change()
-            self._producer.poll(0)
+    def write_batch(self) -> None:
+        for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
+            self._change()
 
     def _change(self) -> None:
         draw = self._draw
@@ -127,7 +102,7 @@ class Readers:
         else:
             rows[key] = row
         value = None if row is None else orjson.dumps(row)
-        self._producer.produce(f"{self._name}-{topic}", value, key.to_bytes(4, "big"))
+        self._writer.write(f"{self._name}-{topic}", value, key.to_bytes(4, "big"))
         self.changes += 1
 
 

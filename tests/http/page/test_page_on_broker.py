@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 
 from pystreams import (
     KafkaStreams,
@@ -22,6 +21,7 @@ from pystreams import (
 )
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.conftest import CreateTopic
+from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.page.chromium import Chromium
 
@@ -76,10 +76,7 @@ class Application:
                 streams.close()
 
     def write(self, *words: str) -> None:
-        producer = Producer({"bootstrap.servers": self._servers})
-        for word in words:
-            producer.produce(self.words, word, "k")
-        assert producer.flush(DEADLINE_S) == 0
+        produce(self._servers, self.words, [(b"k", word.encode()) for word in words])
 
 
 def _refuse_poison(word: str) -> str:
@@ -96,7 +93,7 @@ class HoldingListener(StateRestoreListener):
 
     def on_batch_restored(self, *_: Any) -> None:
         self.held.set()
-        assert self.go_on.wait(120)
+        assert self.go_on.wait(DEADLINE_S)
 
 
 @pytest.fixture
