@@ -57,17 +57,19 @@ def test_what_is_missing_is_given_in_the_ways_that_the_error_tells(
     with pytest.raises(ConfigError) as raised:
         configuration(options(), loaded)
     told = str(raised.value).splitlines()[-1]
+    values = {"application.id": "flow", "bootstrap.servers": "a:1"}
+    variables = {"PYSTREAMS_APPLICATION_ID": "flow", "PYSTREAMS_BOOTSTRAP_SERVERS": "a:1"}
     file = None
     given: list[str] = []
     if way == "options":
-        given = [each.replace("...", "a:1") for each in re.findall(r"-c (\S+=\.\.\.)", told)]
+        given = [f"{key}={values[key]}" for key in re.findall(r"-c (\S+)=\.\.\.", told)]
     elif way == "file":
         assert "--config FILE" in told
         file = tmp_path / "app.toml"
-        file.write_text('"application.id" = "a"\n"bootstrap.servers" = "a:1"\n')
+        file.write_text("".join(f'"{key}" = "{value}"\n' for key, value in values.items()))
     else:
         for variable in re.findall(r"PYSTREAMS_\w+", told):
-            monkeypatch.setenv(variable, "a:1")
+            monkeypatch.setenv(variable, variables[variable])
 
     assert configuration(options(*given, config_file=file), loaded).bootstrap_servers == "a:1"
 
