@@ -19,7 +19,7 @@ from pystreams.broker import DevelopmentBroker
 from tests import registry_server
 from tests.registry_server import RegistryServer
 
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 """For Java: compiling hot code well takes half of the time of a broker that runs for minutes."""
 
 _DIRECTORY = "TEST_RUN_SHARED_DIR"
@@ -40,7 +40,7 @@ def start_broker(
 ) -> DevelopmentBroker:
     """Start a broker that lives for minutes at most, however long that takes."""
     return DevelopmentBroker.start(
-        data_dir, port, settings=settings, timeout_s=_START_S, jvm_options=SHORT_LIVED
+        data_dir, port, settings=settings, timeout_s=_START_S, jvm_options=_SHORT_LIVED
     )
 
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pystreams.kernel.java import Java
 
 HEAP_MEBIBYTES = 400
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
+"""A limit, no target: a machine that has much else to do takes minutes to start Java."""
 STOP_TIMEOUT_S = 15.0
 
 _LOG_TAIL_LINES = 12

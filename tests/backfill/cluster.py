@@ -58,7 +58,7 @@ class Cluster:
         """SIGKILL one process that runs tasks: its directory is below a worker's."""
         for directory in Path("/proc").glob("[0-9]*"):
             try:
-                command = (directory / "cmdline").read_text()
+                command = (directory / "cmdline").read_text(errors="replace")
                 home = (directory / "cwd").resolve()
             except OSError:
                 continue

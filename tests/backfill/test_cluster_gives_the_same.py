@@ -108,7 +108,7 @@ class User:
             assert running.ended(deadline_s=DEADLINE_S) == code, running.tail()
         finally:
             running.kill()
-        return running.tail()
+        return running.told()
 
     def backfill(self, python: Path) -> list[str]:
         """Return the command that backfills from here, with a Python for the workers."""

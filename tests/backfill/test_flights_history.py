@@ -18,7 +18,7 @@ from examples.flights_report import latest_values, partitions_of, read_to_end, r
 from pystreams.broker import DevelopmentBroker
 from pystreams.cli.commands.backfill import backfill
 from tests.examples.flights_by_pandas import Expected, all_counts, assert_counts_without_gap
-from tests.sharing import SHORT_LIVED
+from tests.sharing import start_broker
 
 Backfill = Callable[[str, Path], None]
 WEEKS = 1
@@ -28,7 +28,7 @@ DAY_MS = 24 * 3600 * 1000
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[str]:
     """A broker of its own: the names of application and topics are the example's."""
-    started = DevelopmentBroker.start(tmp_path / "broker", jvm_options=SHORT_LIVED)
+    started = start_broker(tmp_path / "broker")
     yield started.bootstrap_servers
     started.stop()
 

@@ -14,12 +14,11 @@ from examples import flights_history, flights_joins
 from examples.flights_joins import HOUR_MS, builder, config
 from examples.flights_loader import create_topics
 from examples.flights_report import latest_values
-from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import JSON, STRING
 from pystreams.testing import TopologyTestDriver
 from tests.backfill.conftest import SMALL
 from tests.examples.flight_joins_by_pandas import expected_departures, flights_of, rows_to_join
-from tests.sharing import SHORT_LIVED
+from tests.sharing import start_broker
 
 TOPOLOGY = str(Path(flights_joins.__file__))
 APPLICATION = str(config["application.id"])
@@ -30,7 +29,7 @@ READ_EVERY = 10_000
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[str]:
     """A broker of its own: the names of application and topics are the example's."""
-    started = DevelopmentBroker.start(tmp_path / "broker", jvm_options=SHORT_LIVED)
+    started = start_broker(tmp_path / "broker")
     create_topics(started.bootstrap_servers)
     yield started.bootstrap_servers
     started.stop()

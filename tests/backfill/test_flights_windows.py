@@ -19,7 +19,6 @@ from examples.flights_loader import (
     scheduled_departure_ms,
 )
 from examples.flights_windows import HOUR_MS, builder, config
-from pystreams.broker import DevelopmentBroker
 from pystreams.cli.commands.backfill import backfill
 from pystreams.testing import TopologyTestDriver
 from tests.examples.flight_windows_by_pandas import (
@@ -28,7 +27,7 @@ from tests.examples.flight_windows_by_pandas import (
     last_rows,
     rows_in_topics,
 )
-from tests.sharing import SHORT_LIVED
+from tests.sharing import start_broker
 
 WEEK_MS = 7 * 24 * HOUR_MS
 TOPOLOGY = str(Path(flights_windows.__file__))
@@ -38,7 +37,7 @@ APPLICATION = str(config["application.id"])
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[str]:
     """A broker of its own: the names of application and topics are the example's."""
-    started = DevelopmentBroker.start(tmp_path / "broker", jvm_options=SHORT_LIVED)
+    started = start_broker(tmp_path / "broker")
     create_topics(started.bootstrap_servers)
     yield started.bootstrap_servers
     started.stop()

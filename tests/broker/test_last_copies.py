@@ -79,6 +79,15 @@ class Counting:
         answer_of(
             lambda: self.admin.incremental_alter_configs([resource])[resource].result(DEADLINE_S)
         )
+        asked = ConfigResource(ResourceType.TOPIC, self.changelog)
+
+        def shown() -> bool:
+            settings = answer_of(
+                lambda: self.admin.describe_configs([asked])[asked].result(DEADLINE_S)
+            )
+            return bool(settings["cleanup.policy"].value == policy)
+
+        wait_until(shown, "the new policy")
 
     def delete_records(self) -> None:
         partition = TopicPartition(self.changelog, 0, -1)

@@ -24,6 +24,8 @@ from tests.broker.request_proxy import (
     OFFSET_FETCH,
     RequestProxy,
 )
+from tests.broker.waiting import wait_until
+from tests.runtime.adapters.application import answer_of
 
 
 @pytest.fixture
@@ -57,7 +59,10 @@ def test_topics_of_a_test_are_created_and_deleted_though_no_answer_comes(
 
     assert proxy.lost_answers == 3
     assert (shown[unique_name], shown[f"{unique_name}-other"]) == (2, 1)
-    assert not [name for name in topics_of(client) if name.startswith(unique_name)]
+    wait_until(
+        lambda: not [name for name in topics_of(client) if name.startswith(unique_name)],
+        "no topic shown any more",
+    )
 
 
 def test_the_topic_of_another_test_is_not_taken_for_one_s_own(
@@ -90,11 +95,11 @@ def test_offsets_are_asked_again_where_a_broker_is_not_the_coordinator(
     create_topics(client, [NewTopic(unique_name, 2)])
     group = unique_name
     offsets = {TopicPartition(unique_name, 1): CommittedOffset(7, "noted")}
-    our_admin.group_members(group)  # Its coordinator is there from now on.
-    our_admin.alter_offsets(group, offsets)
+    answer_of(lambda: our_admin.group_members(group))  # Its coordinator is there from now on.
+    answer_of(lambda: our_admin.alter_offsets(group, offsets))
     proxy.answer_next(OFFSET_FETCH, *[not_coordinator(group)] * 2)
 
-    assert our_admin.committed_offsets(group) == offsets
+    assert answer_of(lambda: our_admin.committed_offsets(group)) == offsets
     assert proxy.own_answers == 2
 
 

@@ -91,6 +91,16 @@ class Program:
         return sum(committed_offsets(self._admin, self.name).values())
 
 
+@pytest.fixture(autouse=True)
+def _told_of_interrupts() -> Iterator[None]:
+    """The tests themselves may run in the background, whose processes inherit that they are not."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def program(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path

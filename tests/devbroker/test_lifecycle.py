@@ -19,6 +19,9 @@ from pystreams.broker import (
     process,
 )
 from tests.broker import reading
+from tests.broker.waiting import DEADLINE_S
+from tests.ports import ports_in_a_row
+from tests.sharing import start_broker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,16 +44,16 @@ def read_first(broker: DevelopmentBroker, topic: str) -> bytes | None:
 def test_data_and_port_survive_a_stop_and_a_kill(tmp_path: Path) -> None:
     """Neither an orderly end nor SIGKILL loses an acknowledged record, or moves the port."""
     data_dir = tmp_path / "data with a space and é and a \\"
-    broker = DevelopmentBroker.start(data_dir)
-    port = broker.state.client_port
+    (port,) = ports_in_a_row(1)  # Nobody else is given it while the broker is away.
+    broker = start_broker(data_dir, port)
     try:
         produce(broker, "kept", b"value")
 
-        assert broker.stop()
+        assert broker.stop(timeout_s=DEADLINE_S)
         assert not broker.is_running()
         assert DevelopmentBroker.attach(data_dir) is None
 
-        broker = DevelopmentBroker.start(data_dir)
+        broker = start_broker(data_dir)
         assert broker.state.client_port == port
         assert read_first(broker, "kept") == b"value"
 
@@ -59,7 +62,7 @@ def test_data_and_port_survive_a_stop_and_a_kill(tmp_path: Path) -> None:
         assert not broker.is_running()
         assert not broker.is_ready()
 
-        broker = DevelopmentBroker.start(data_dir)
+        broker = start_broker(data_dir)
         assert broker.state.client_port == port
         assert read_first(broker, "kept") == b"value"
     finally:
@@ -133,7 +136,7 @@ def test_data_directory_with_a_comma_is_refused(tmp_path: Path) -> None:
 
 def test_registry_forgets_a_broker_that_was_killed(tmp_path: Path) -> None:
     registry = BrokerRegistry(tmp_path / "registry")
-    broker = DevelopmentBroker.start(tmp_path / "data", registry=registry)
+    broker = DevelopmentBroker.start(tmp_path / "data", registry=registry, timeout_s=DEADLINE_S)
     try:
         assert [found.state for found in DevelopmentBroker.running(registry)] == [broker.state]
     finally:

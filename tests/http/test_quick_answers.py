@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from pystreams.http.server import HttpOptions, HttpServer
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import Served
 
 HOST = b"Host: localhost\r\n"
@@ -191,19 +191,34 @@ def test_a_token_is_asked_for_with_each_request_of_a_connection(filed: Served) -
             assert b"HTTP/1.1 " + status in raw.answer(), (header, status)
 
 
+def answered(url: str) -> Raw:
+    """Return a connection that has an answer; one that was idle before it asked is closed."""
+    opened: list[Raw] = []
+
+    def asked() -> bool:
+        opened.append(Raw(url))
+        opened[-1].send(ASKED + HOST + b"\r\n")
+        answer = opened[-1].answer()
+        if not answer:
+            opened[-1].close()
+        return bool(answer)
+
+    wait_until(asked, "an answer")
+    return opened[-1]
+
+
 def test_a_connection_on_which_keys_are_asked_for_is_not_idle(filed: Served) -> None:
     """Another one is closed meanwhile."""
     idle_s = 0.5
     with (
         HttpServer(filed.streams, HttpOptions(port=0, idle_timeout_s=idle_s)) as server,
-        contextlib.closing(Raw(server.url)) as used,
-        contextlib.closing(Raw(server.url)) as left,
+        contextlib.ExitStack() as stack,
+        contextlib.closing(answered(server.url)) as left,
     ):
-        left.send(ASKED + HOST + b"\r\n")
-        assert left.answer()
         waiting = threading.Thread(target=left.answer)
         waiting.start()
         longest_s, last_s = 0.0, time.monotonic()
+        used = stack.enter_context(contextlib.closing(Raw(server.url)))
         while waiting.is_alive():
             used.send(ASKED + HOST + b"\r\n")
             answer = used.answer()

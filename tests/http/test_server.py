@@ -20,6 +20,7 @@ from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
 from tests.http.conftest import certificate_of
 from tests.http.connecting import wait_for_answer
+from tests.ports import ports_in_a_row
 
 
 @pytest.fixture
@@ -142,9 +143,9 @@ def test_stores_of_an_application_that_was_not_started_are_not_there_yet(
 
 
 def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:
-    server = HttpServer(created, HttpOptions(port=0))
+    (port,) = ports_in_a_row(1)
+    server = HttpServer(created, HttpOptions(port=port))
     server.start()
-    port = int(server.url.rpartition(":")[2])
     assert ask(server.url, "/livez").status == 200
     server.close()
     server.close()

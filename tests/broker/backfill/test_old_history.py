@@ -36,7 +36,7 @@ from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.broker.reading import create_topics, produce, read_all
 from tests.broker.waiting import wait_until
-from tests.sharing import SHORT_LIVED
+from tests.sharing import start_broker
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_577_836_800_000
@@ -58,9 +58,7 @@ def busy_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Developmen
         "log.cleaner.min.cleanable.ratio": "0.01",
         "log.segment.delete.delay.ms": "100",
     }
-    broker = DevelopmentBroker.start(
-        tmp_path_factory.mktemp("busy"), settings=settings, jvm_options=SHORT_LIVED
-    )
+    broker = start_broker(tmp_path_factory.mktemp("busy"), settings=settings)
     yield broker
     broker.stop()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -30,7 +31,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.reading import answer_of, create_topics
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.ports import ports_in_a_row
 from tests.sharing import start_broker
 
@@ -116,7 +118,7 @@ class SecuredBroker:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             kind = ScramCredentialInfo(mechanism, _ITERATIONS)
             change = UserScramCredentialUpsertion(user, kind, password.encode())
-            _answered(self.admin.alter_user_scram_credentials([change]))
+            self._ask(self.admin.alter_user_scram_credentials, [change])
 
     def permit(self, user: str, topic: str) -> None:
         """Let a user read a topic."""
@@ -125,11 +127,35 @@ class SecuredBroker:
     def grant(self, user: str, permissions: Iterable[Permission]) -> None:
         """Let a user do something."""
         bindings = [permission.binding(user) for permission in permissions]
-        _answered(self.admin.create_acls(bindings))
+        self._ask(self.admin.create_acls, bindings)
+        # The controller answers a moment before the broker goes by them.
+        wait_until(lambda: all(map(self._goes_by, bindings)), "the permissions")
 
     def create_topic(self, name: str) -> None:
         """Create a topic of one partition."""
-        _answered(self.admin.create_topics([NewTopic(name, 1)]))
+        create_topics(self.admin, [NewTopic(name, 1)])
+
+    def _goes_by(self, binding: AclBinding) -> bool:
+        wanted = AclBindingFilter(
+            binding.restype,
+            binding.name,
+            binding.resource_pattern_type,
+            binding.principal,
+            binding.host,
+            binding.operation,
+            binding.permission_type,
+        )
+        return bool(answer_of(lambda: self.admin.describe_acls(wanted).result(DEADLINE_S)))
+
+    @staticmethod
+    def _ask(change: Callable[[Any], Mapping[Any, Future[Any]]], wanted: object) -> None:
+        """Ask for changes; asked for again, they change nothing."""
+
+        def answered() -> None:
+            for answer in change(wanted).values():
+                answer.result(DEADLINE_S)
+
+        answer_of(answered)
 
 
 @contextlib.contextmanager
@@ -225,11 +251,6 @@ def _signed(directory: Path, name: str) -> Path:
 def _client_certificate(directory: Path) -> dict[str, str]:
     pem = str(_signed(directory, "client"))
     return {"ssl.certificate.location": pem, "ssl.key.location": pem}
-
-
-def _answered(answers: Mapping[Any, Future[Any]]) -> None:
-    for answer in answers.values():
-        answer.result(DEADLINE_S)
 
 
 def _openssl(directory: Path, *arguments: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests import names
 from tests.broker.application import Application, Running
-from tests.broker.reading import produce, read_all
+from tests.broker.reading import produce, read_all, topics_of
 from tests.broker.security.secured_broker import Permission, SecuredBroker
 from tests.broker.security.test_every_client import TOPOLOGY
 
@@ -93,9 +93,7 @@ def test_an_application_needs_no_more_than_is_listed(
         told = [line for line in map(str, loud) if "uthoriz" in line or "grant " in line]
         assert not told
         internal = {"by-name-repartition", "counts-changelog"}
-        assert internal <= {
-            topic.removeprefix(f"{name}-") for topic in secured.admin.list_topics().topics
-        }
+        assert internal <= {topic.removeprefix(f"{name}-") for topic in topics_of(secured.admin)}
 
 
 LEFT_OUT = [(row, place) for row in listed() for place in range(len(permissions(row, "orders")))]

@@ -186,6 +186,16 @@ def numbers(messages: Sequence[ConsumedMessage]) -> list[int]:
     return [int(message.value() or b"-1") for message in messages]
 
 
+def delete_before(application: Application, partition: TopicPartition, offset: int) -> None:
+    """Delete records; asked again while they are there, since nobody waits for the answer."""
+
+    def deleted() -> bool:
+        application.admin.delete_records({partition: offset})
+        return application.admin.offset_ranges([partition])[partition].beginning == offset
+
+    until(deleted, f"the end of what is before offset {offset}")
+
+
 def read(consumer: ConfluentConsumer, count: int, at_once: int = 1000) -> list[int]:
     """Return the numbers of at least so many records, of any partition, in order of arrival."""
     found: list[int] = []

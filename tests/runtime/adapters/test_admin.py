@@ -19,8 +19,16 @@ from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.connection.timeouts import Timeouts
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.cluster.new_topic import NewTopic
+from tests.broker import reading
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, until
+from tests.broker.waiting import DEADLINE_S
+from tests.runtime.adapters.application import (
+    Application,
+    answer_of,
+    delete_before,
+    numbered,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,14 +41,17 @@ def test_created_topics_have_their_partitions_and_settings(
 ) -> None:
     name = f"{application.name}-created"
     topic = NewTopic(name, 3, {"cleanup.policy": "compact", "retention.ms": "-1"})
-    application.admin.create_topics([topic])
-    assert application.admin.partition_counts()[name] == 3
+    answer_of(lambda: application.admin.create_topics([topic]))
+    assert answer_of(application.admin.partition_counts)[name] == 3
 
-    application.admin.create_topics([NewTopic(name, 5, {})])
-    assert application.admin.partition_counts()[name] == 3, "what exists is left as it is"
+    answer_of(lambda: application.admin.create_topics([NewTopic(name, 5, {})]))
+    counts = answer_of(application.admin.partition_counts)
+    assert counts[name] == 3, "what exists is left as it is"
     resource = ConfigResource(ResourceType.TOPIC, name)
     client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    settings = client.describe_configs([resource])[resource].result(20)
+    settings = reading.answer_of(
+        lambda: client.describe_configs([resource])[resource].result(DEADLINE_S)
+    )
     assert settings["cleanup.policy"].value == "compact"
     assert settings["retention.ms"].value == "-1"
 
@@ -103,14 +114,14 @@ def test_topic_that_is_created_again_has_another_id(
     application: Application, broker: DevelopmentBroker
 ) -> None:
     admin, kept, other = application.admin, application.topic(), application.topic()
-    before = admin.topic_ids([kept, other, "nowhere"])
+    before = answer_of(lambda: admin.topic_ids([kept, other, "nowhere"]))
     client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    client.delete_topics([other])[other].result(20)
+    reading.delete_named(client, other)
     until(lambda: not admin.topic_ids([other]), "the deletion")
-    admin.create_topics([NewTopic(other, 1, {})])
+    answer_of(lambda: admin.create_topics([NewTopic(other, 1, {})]))
     until(lambda: admin.topic_ids([other]), "the creation")
 
-    again = admin.topic_ids([kept, other])
+    again = answer_of(lambda: admin.topic_ids([kept, other]))
     assert before.keys() == again.keys() == {kept, other}
     assert again[kept] == before[kept] != before[other] != again[other]
     assert admin.topic_ids([]) == {}
@@ -124,7 +135,7 @@ def test_offset_ranges_tell_what_is_stable(exactly_once: Application) -> None:
     producer.begin_transaction()
     producer.send(numbered(topic, 3))
     flush(producer)
-    assert exactly_once.admin.offset_ranges([first, second]) == {
+    assert answer_of(lambda: exactly_once.admin.offset_ranges([first, second])) == {
         first: OffsetRange(0, 7, 10),
         second: OffsetRange(0, 0, 0),
     }
@@ -142,22 +153,24 @@ def test_record_at_a_time_is_looked_for_among_what_is_stable(exactly_once: Appli
     exactly_once.fill(partition.topic, 5, start=10)
     admin = exactly_once.admin
 
-    assert admin.offsets_at({partition: 1004}) == {partition: 4}
-    assert admin.offsets_at({partition: 1008}) == {}, "in the open transaction"
-    assert admin.offsets_at({partition: 1012}) == {}, "behind it"
-    assert admin.offsets_at({partition: 5000}) == {}
+    def offset_at(second: int) -> int | None:
+        return answer_of(lambda: admin.offsets_at({partition: second})).get(partition)
+
+    assert offset_at(1004) == 4
+    assert offset_at(1008) is None, "in the open transaction"
+    assert offset_at(1012) is None, "behind it"
+    assert offset_at(5000) is None
     assert admin.offsets_at({}) == {}
 
     producer.commit_transaction({}, None)
-    until(lambda: admin.offsets_at({partition: 1008}) == {partition: 8})
+    until(lambda: offset_at(1008) == 8)
 
 
 def test_deleted_records_are_gone(application: Application) -> None:
     partition = TopicPartition(application.topic(), 0)
     application.fill(partition.topic, 10)
     application.admin.delete_records({})
-    application.admin.delete_records({partition: 4})
-    until(lambda: application.admin.offset_ranges([partition])[partition].beginning == 4)
+    delete_before(application, partition, 4)
 
 
 class OldLeaders:

@@ -16,6 +16,7 @@ from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
     Application,
     Listener,
+    answer_of,
     numbered,
     numbers,
     read,
@@ -235,17 +236,19 @@ def test_partitions_move_to_a_new_member_without_loss_or_repeat(application: App
             processed[partition] = (messages[-1].offset() or 0) + 1
 
     def give_up(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
-        return lambda partitions: consumer.commit(
-            {
-                partition: CommittedOffset(processed[partition], "")
-                for partition in partitions
-                if partition in processed
-            }
+        return lambda partitions: answer_of(
+            lambda: consumer.commit(
+                {
+                    partition: CommittedOffset(processed[partition], "")
+                    for partition in partitions
+                    if partition in processed
+                }
+            )
         )
 
     def start(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
         def begin(partitions: list[TopicPartition]) -> None:
-            held = consumer.committed(partitions)
+            held = answer_of(lambda: consumer.committed(partitions))
             consumer.start_at(
                 {
                     partition: held[partition].next_offset if partition in held else 0

@@ -11,7 +11,8 @@ from pystreams import TopicPartition
 from pystreams.errors import IdentityTakenError
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, until
+from tests.broker.waiting import DEADLINE_S
+from tests.runtime.adapters.application import Application, answer_of, numbered, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,8 @@ def test_offsets_come_back_with_their_metadata(
     first, second, third = listener.assigned
     offsets = {first: CommittedOffset(7, "AgAAAAAAAAPoAAAAAA=="), third: CommittedOffset(0, "")}
     consumer.commit({})
-    consumer.commit(offsets)
-    assert consumer.committed([first, second, third]) == offsets
+    answer_of(lambda: consumer.commit(offsets))
+    assert answer_of(lambda: consumer.committed([first, second, third])) == offsets
 
 
 def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application) -> None:
@@ -45,18 +46,23 @@ def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application
     )
     found: list[dict[TopicPartition, CommittedOffset]] = []
     reader = exactly_once.consumer()
-    reading = threading.Thread(target=lambda: found.append(reader.committed([partition])))
+    reading = threading.Thread(
+        target=lambda: found.append(answer_of(lambda: reader.committed([partition])))
+    )
     reading.start()
     reading.join(0.5)
     assert not found, "the answer must wait for the transaction"
     producer.commit_transaction({}, None)
-    reading.join(120)
+    reading.join(DEADLINE_S)
     assert found == [{partition: CommittedOffset(5, "")}]
 
 
 def test_a_member_whose_identity_another_has_taken_can_not_commit(
-    application: Application,
+    make_application: Callable[[dict[str, Any]], Application],
 ) -> None:
+    # A heartbeat would tell the client before, which then knows no more than that it has failed.
+    quiet = {"consumer.session.timeout.ms": 300_000, "consumer.heartbeat.interval.ms": 200_000}
+    application = make_application(quiet)
     topic = application.topic()
     consumer, listener = application.member(topic, instance="one")
     (partition,) = listener.assigned

@@ -178,7 +178,12 @@ def test_tasks_that_go_back_are_not_told_where_their_last_records_went(
     make_application: Callable[[dict[str, Any]], Application],
 ) -> None:
     """Their stores do not hold those any more: that offset would be ahead of them."""
-    application = make_application({"producer.delivery.timeout.ms": 1000})
+
+    def give_up(context: ErrorContext, error: Exception) -> ErrorResponse:
+        return ErrorResponse.RETRY
+
+    missing_soon = {"producer.topic.metadata.propagation.max.ms": 500}
+    application = make_application(missing_soon | {"production.exception.handler": give_up})
     changelog = application.topic()
     producer = StreamsProducer(application.producer(), transactional=False)
     output = numbered(changelog, 5)

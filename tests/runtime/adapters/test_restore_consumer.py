@@ -8,7 +8,13 @@ from pystreams import TopicPartition
 from pystreams.errors import OffsetOutOfRangeError
 from pystreams.runtime.adapters.consuming.confluent_restore_consumer import ConfluentRestoreConsumer
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, numbers, until
+from tests.runtime.adapters.application import (
+    Application,
+    delete_before,
+    numbered,
+    numbers,
+    until,
+)
 
 
 def test_reads_the_delta_and_tells_the_end(application: Application) -> None:
@@ -24,8 +30,7 @@ def test_a_changelog_that_was_cut_off_before_the_position_is_named(
 ) -> None:
     changelog = TopicPartition(application.topic(), 0)
     application.fill(changelog.topic, 10)
-    application.admin.delete_records({changelog: 8})
-    until(lambda: application.admin.offset_ranges([changelog])[changelog].beginning == 8)
+    delete_before(application, changelog, 8)
     reader = application.restore_consumer()
     reader.assign({changelog: 3})
     with pytest.raises(OffsetOutOfRangeError) as raised:

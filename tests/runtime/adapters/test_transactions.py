@@ -13,7 +13,7 @@ from pystreams.errors import TaskMigratedError
 from pystreams.record import OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, stable, until
+from tests.runtime.adapters.application import Application, answer_of, numbered, stable, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,9 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
             {partition: CommittedOffset(start + 10, "time")}, consumer.group_metadata()
         )
         _until_stable(application, sink, list(range(start + 10)))
-    assert consumer.committed([partition]) == {partition: CommittedOffset(20, "time")}
+    assert answer_of(lambda: consumer.committed([partition])) == {
+        partition: CommittedOffset(20, "time")
+    }
 
 
 def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
