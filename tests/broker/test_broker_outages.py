@@ -15,11 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams import BrokerNotAvailableError, StreamsConfig, TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
-from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import Application, Running
-from tests.broker.exactly_once.arena import Arena, Waiting
+from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, Waiting
 from tests.broker.exactly_once.test_kill import (
     check_at_least_once,
     check_exactly_once,
@@ -29,9 +28,12 @@ from tests.broker.programs import write_counts
 from tests.broker.reading import create_topics, produce, read_all, values_by_key
 from tests.broker.request_proxy import RequestProxy
 from tests.broker.waiting import wait_until
+from tests.ports import ports_in_a_row
+from tests.runtime.adapters.application import answer_of
 from tests.sharing import start_broker
 
 RECORDS_PER_S = 2000
+TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 OUTAGES = 2
 STANDSTILLS = 2
 STANDSTILL_S = 4.0
@@ -50,7 +52,8 @@ DECIDED = (2, 3)
 def own_broker(tmp_path: Path) -> Iterator[DevelopmentBroker]:
     """A broker that the test may stop and kill."""
     data_dir = tmp_path / "broker"
-    broker = start_broker(data_dir, settings=SETTINGS)
+    (port,) = ports_in_a_row(1)  # Nobody else is given it while the broker is away.
+    broker = start_broker(data_dir, port, SETTINGS)
     try:
         yield broker
     finally:
@@ -211,21 +214,13 @@ def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
     partition = TopicPartition("in", 0)
     config = StreamsConfig.of({"application.id": "asks", "bootstrap.servers": servers})
     admin = ConfluentClients(config).admin()
-    admin.create_topics([NewInternalTopic("in", 1, {})])
+    answer_of(lambda: admin.create_topics([NewInternalTopic("in", 1, {})]))
     produce(servers, "in", [(b"k", b"v")] * 3)
-    assert admin.offset_ranges([partition])[partition].end == 3
+    assert answer_of(lambda: admin.offset_ranges([partition]))[partition].end == 3
     kill(own_broker)
     started_again(own_broker)
-    ends = []
 
-    def known() -> bool:
-        with contextlib.suppress(RetriableClientError):
-            ends.append(admin.offset_ranges([partition])[partition].end)
-        return bool(ends)
-
-    wait_until(known, "the offsets")
-
-    assert ends == [3]
+    assert answer_of(lambda: admin.offset_ranges([partition]))[partition].end == 3
 
 
 def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_brokers(
@@ -238,24 +233,17 @@ def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_broke
     settings = {"application.id": "asks", "admin.metadata.recovery.strategy": "none"}
     config = StreamsConfig.of({**settings, "bootstrap.servers": proxy.bootstrap_servers})
     admin = ConfluentClients(config).admin()
-    admin.create_topics([NewInternalTopic(unique_name, 1, {})])
+    answer_of(lambda: admin.create_topics([NewInternalTopic(unique_name, 1, {})]))
     produce(broker.bootstrap_servers, unique_name, [(b"k", b"v")] * 3)
     proxy.names_brokers = False
     with contextlib.suppress(BrokerNotAvailableError):
         admin.partition_counts()
     assert proxy.nameless
     proxy.names_brokers = True
-    ends = []
-
-    def known() -> bool:
-        with contextlib.suppress(RetriableClientError):
-            ends.append(admin.offset_ranges([partition])[partition].end)
-        return bool(ends)
-
-    wait_until(known, "the offsets")
+    found = answer_of(lambda: admin.offset_ranges([partition]))
     proxy.close()
 
-    assert ends == [3]
+    assert found[partition].end == 3
 
 
 @pytest.mark.timeout(900)
@@ -283,6 +271,7 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
                 broker = started_again(broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_exactly_once(arena.outputs(), feed.rounds)
@@ -303,6 +292,7 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
             started_again(own_broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_at_least_once(arena.outputs(), feed.rounds)
@@ -327,6 +317,7 @@ def test_members_find_together_again_after_a_broker_stood_still_and_was_put_out_
                 wait_for_more_output(arena, running)
                 stands_still(own_broker)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_for_tasks(TASKS)
         running.stop()
         application.wait_until_all_gone()
 
