@@ -35,7 +35,13 @@ class StreamsError(Exception):
 
 
 class ConfigError(StreamsError):
-    """A configuration key or value is wrong. Fix the configuration and start again."""
+    """A configuration key or value is wrong. Fix the configuration and start again.
+
+    Attributes:
+        missing: Keys that have to be set, and are not.
+    """
+
+    missing: tuple[str, ...] = ()
 
 
 class AuthenticationError(ConfigError):

@@ -85,6 +85,7 @@ class _Findings:
     overrides: dict[str, Any] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     def refuse(self, entry: _Entry, reason: str) -> None:
         place = f" (from {entry.label})" if entry.label else ""
@@ -114,7 +115,9 @@ def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> 
     if not findings.problems:
         _check_heartbeats(findings)
     if findings.problems:
-        raise ConfigError(_in_one_message(findings.problems))
+        error = ConfigError(_in_one_message(findings.problems))
+        error.missing = tuple(findings.missing)
+        raise error
     return Resolution(values, MappingProxyType(findings.overrides), tuple(findings.ignored))
 
 
@@ -211,6 +214,7 @@ def _with_defaults(
             continue
         if definition.required and definition.name not in entries:
             findings.problems.append(f"{definition.name} is required and not set")
+            findings.missing.append(definition.name)
         default = definition.default_exactly_once if exactly_once else definition.default
         values[definition.field] = default
     return values

@@ -109,8 +109,9 @@ class StreamsConfig:
         "",
         """Source topics that were deleted and created again and are to be read all the same, each
         as `<topic>:<id>` with its present id. State made of the former topic stays, and what is
-        read of the new one, from where the offset reset policy says, is added to it. Otherwise
-        the application refuses to start, and names the id. Not in Kafka.""",
+        read of the new one, from where the offset reset policy says, is added to it. Also topics
+        that tables are restored from, and that have got partitions. Otherwise the application
+        refuses to start, and names the id. Not in Kafka.""",
     )
     num_stream_threads: int = key(
         whole_number(1),

@@ -148,9 +148,16 @@ def test_a_command_whose_output_nobody_reads_ends_like_others_in_a_pipe(
     assert told == ""
 
 
+CRASH = """\
+import os, resource, signal
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
 def test_a_crash_of_native_code_says_where_it_came(tmp_path: Path) -> None:
     file = tmp_path / "crashing.py"
-    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    file.write_text(CRASH)
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"
     }
@@ -165,4 +172,4 @@ def test_a_crash_of_native_code_says_where_it_came(tmp_path: Path) -> None:
 
     assert ended.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in ended.stderr
-    assert f'File "{file}", line 2' in ended.stderr
+    assert f'File "{file}", line 3' in ended.stderr

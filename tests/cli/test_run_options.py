@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from pathlib import Path
@@ -46,6 +47,31 @@ def options(
     *settings: str, dev: bool = False, config_file: Path | None = None
 ) -> ApplicationOptions:
     return ApplicationOptions("flow.py", dev, settings, config_file)
+
+
+@pytest.mark.parametrize("way", ["options", "file", "environment"])
+def test_what_is_missing_is_given_in_the_ways_that_the_error_tells(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = LoadedTopology(Topology(), "flow", {})
+    with pytest.raises(ConfigError) as raised:
+        configuration(options(), loaded)
+    told = str(raised.value).splitlines()[-1]
+    values = {"application.id": "flow", "bootstrap.servers": "a:1"}
+    variables = {"PYSTREAMS_APPLICATION_ID": "flow", "PYSTREAMS_BOOTSTRAP_SERVERS": "a:1"}
+    file = None
+    given: list[str] = []
+    if way == "options":
+        given = [f"{key}={values[key]}" for key in re.findall(r"-c (\S+)=\.\.\.", told)]
+    elif way == "file":
+        assert "--config FILE" in told
+        file = tmp_path / "app.toml"
+        file.write_text("".join(f'"{key}" = "{value}"\n' for key, value in values.items()))
+    else:
+        for variable in re.findall(r"PYSTREAMS_\w+", told):
+            monkeypatch.setenv(variable, variables[variable])
+
+    assert configuration(options(*given, config_file=file), loaded).bootstrap_servers == "a:1"
 
 
 def loaded(name: str = "flow", /, **config: object) -> LoadedTopology:

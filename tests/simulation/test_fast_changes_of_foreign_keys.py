@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from pystreams import Materialized, StreamsBuilder, Topology, serdes
+from pystreams import Materialized, Stores, StreamsBuilder, Topology, serdes
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
 
 pytestmark = pytest.mark.simulation
 
 
-def joining() -> Topology:
+def joining(left_kept: Materialized[str, str] | None = None) -> Topology:
     """Join rows such as "b:17", which name the row b, with those of `named`."""
     builder = StreamsBuilder()
     strings: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
-    left = builder.table("in", materialized=Materialized(name="left"), **strings)
+    left = builder.table("in", materialized=left_kept or Materialized(name="left"), **strings)
     named = builder.table("named", materialized=Materialized(name="named"), **strings)
     joined = left.join(
         named,
@@ -75,11 +75,22 @@ def test_a_row_that_changes_again_before_it_is_answered_loses_its_result(
     assert rows_of(app) == {}
 
 
-def test_a_row_that_changes_as_the_row_it_names_goes_loses_its_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param(Materialized(name="left"), id="rows with their times"),
+        pytest.param(
+            Materialized(supplier=Stores.persistent_key_value_store("left")), id="without"
+        ),
+    ],
+)
+def test_a_row_that_changes_as_the_row_it_names_goes_loses_its_result(
+    kept: Materialized[str, str], tmp_path: Path
+) -> None:
     """Its foreign key stays: nobody would answer that there is no such row."""
     app = Application(tmp_path)
     app.broker.create_topic("named", 1)
-    process = app.process(topology=joining())
+    process = app.process(topology=joining(kept))
     process.start()
     change(app, "named", "a", "A")
     change(app, "in", "k", "a:0")

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from pystreams import (
     ConsumerRecord,
+    FatalStreamsError,
     Materialized,
     Processor,
     ProcessorContext,
@@ -22,8 +23,14 @@ from pystreams import (
     Topology,
     serdes,
 )
+from pystreams.runtime.cluster.committed_offsets import encode_partition_time
+from pystreams.runtime.cluster.topic_ids import noted_partitions
+from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.testing.simulation import SimulatedProcess
-from tests.simulation.applications import Application, running_tasks
+from pystreams.testing.simulation.admin import SimulatedAdmin
+from pystreams.testing.simulation.faults import Lifeline
+from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.simulation.applications import PATIENCE, Application, running_tasks
 
 pytestmark = pytest.mark.simulation
 
@@ -247,6 +254,68 @@ class Looking(Processor[str, Any, str, Any]):
 
     def process(self, record: Record[str, Any]) -> None:
         self._context.forward(record.with_value(self._rows.get(record.key)))
+
+
+def start_with_a_row(app: Application) -> SimulatedProcess:
+    """Read a row of the topic, which has one partition."""
+    process = app.process("p0", topology=table_of())
+    process.start()
+    put(app, b"k", b"1", 1000)
+    process_all(app, process)
+    return process
+
+
+def test_a_topic_that_got_partitions_is_refused_until_its_id_is_accepted(tmp_path: Path) -> None:
+    """Nothing else tells that the row of a key is now looked for elsewhere."""
+    app = Application(tmp_path)
+    start_with_a_row(app).stop()
+    app.broker.settle()
+    app.broker.add_partitions("in", 3)
+    told = "'in' has 3 partitions, and had 1 when it was read into store 'rows', which it restores"
+
+    with pytest.raises(FatalStreamsError, match=f"{told}.*Copy the topic") as refused:
+        app.process("p1", topology=table_of()).start()
+
+    _, _, accepted = str(refused.value).partition("set ")
+    key, _, topic_id = accepted.partition("=")
+    process = app.process("p2", topology=table_of(), config={key: topic_id})
+    process.start()
+    put(app, b"k", b"2", 2000)
+    for _ in range(PATIENCE):
+        process.step()
+        app.broker.settle()
+        if sum(offset.next_offset for offset in app.broker.group.offsets.values()) == 2:
+            break
+    process.stop()
+    app.broker.settle()
+    again = app.process("p3", topology=table_of())
+    again.start()
+    assert len(again.threads) == 1, "it has been read with so many partitions"
+
+
+def test_a_topic_that_gets_partitions_while_it_is_read_stops_the_application(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path)
+    admin = SimulatedAdmin(app.broker, Lifeline("watch", app.faults))
+    input_topics = InputTopics(TopologyPlan(table_of(), "app"), admin, "", exactly_once=True)
+    input_topics.prepare(app.broker.partition_counts())
+    input_topics.watch(app.broker.partition_counts())
+    app.broker.add_partitions("in", 2)
+
+    with pytest.raises(FatalStreamsError, match="'in' has 2 partitions, and had 1"):
+        input_topics.watch(app.broker.partition_counts())
+
+
+def test_a_topic_of_a_table_with_a_changelog_of_its_own_is_not_noted(tmp_path: Path) -> None:
+    """Its changelog has the number of partitions."""
+    app = Application(tmp_path)
+    admin = SimulatedAdmin(app.broker, Lifeline("watch", app.faults))
+    plan = TopologyPlan(table_of(optimized=False), "app")
+    input_topics = InputTopics(plan, admin, "", exactly_once=True)
+    input_topics.prepare(app.broker.partition_counts())
+
+    assert noted_partitions(encode_partition_time(0, input_topics.entries("in")), "in") == 0
 
 
 def looking_up() -> Topology:

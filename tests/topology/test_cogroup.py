@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 
 from pystreams import (
+    BufferConfig,
     CogroupedKStream,
     KGroupedStream,
     KStream,
     KTable,
+    Materialized,
     SessionWindows,
     SlidingWindows,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     TopologyError,
     UnlimitedWindows,
@@ -374,6 +377,21 @@ def sessions_of(builder: StreamsBuilder, *records: Input) -> list[tuple[str, int
     out = run(builder, *records, serde=session_windowed_serde(STRING))
     assert [timestamp for _, _, timestamp in out] == [key.window.end for key, _, _ in out]
     return [(key.key, *key.window, value) for key, value, _ in out]
+
+
+def test_windows_of_a_versioned_tables_changes_are_not_versioned(builder: StreamsBuilder) -> None:
+    """A filter below deletes no row that was never there, and they may be suppressed."""
+    kept = Materialized[str, str](name="rows", history_retention_ms=100_000)
+    rows = builder.table("one", materialized=kept, **TEXT).to_stream()
+    windowed = rows.group_by_key().cogroup(add).windowed_by(GAP_100)
+    sessions = windowed.aggregate(empty, merge, value_serde=STRING, caching=False)
+    to_out(sessions.filter(lambda window, value: "B" in value), session_windowed_serde(STRING))
+    waiting = sessions.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()))
+    waiting.to_stream().foreach(lambda window, value: None)
+
+    assert sessions_of(builder, ("one", "a", "A", 0), ("one", "a", "B", 444)) == [
+        ("a", 444, 444, "0+B")
+    ]
 
 
 def test_records_of_all_streams_keep_a_session_going(builder: StreamsBuilder) -> None:

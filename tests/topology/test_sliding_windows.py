@@ -18,6 +18,7 @@ from pystreams import (
     SlidingWindows,
     Stores,
     StreamsBuilder,
+    TimeWindows,
     TopologyError,
     Window,
     Windowed,
@@ -605,6 +606,29 @@ def test_a_table_downstream_subtracts_of_a_window_only_what_it_has_added(
     # [10, 20]: 1, [12, 22]: 2, [15, 25]: 4, [21, 31]: 4, [23, 33]: 3, [26, 36]: 1, [30, 40]: 2,
     # [32, 42]: 1
     assert driver.get_state_store("sums").get("A").value == 18
+
+
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("windows", [within(10), TimeWindows.of_size_with_no_grace(10)])
+def test_a_window_that_begins_with_nothing_has_the_initial_value_as_its_old_one(
+    builder: StreamsBuilder, drive: Any, windows: SlidingWindows | TimeWindows, caching: bool
+) -> None:
+    """As in Kafka Streams; with a record cache it has none. An empty group subtracts nothing."""
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    counts = stream.group_by_key().windowed_by(windows).count(caching=caching)
+    by_key = counts.group_by(
+        lambda window, count: (window.key, count), key_serde=STRING, value_serde=LONG
+    )
+    subtracted = []
+
+    def note_and_subtract(key: str, value: int, so_far: int) -> int:
+        subtracted.append(value)
+        return so_far - value
+
+    by_key.aggregate(int, plus, note_and_subtract, name="sums", value_serde=LONG)
+    pipe(drive(), ("A", "x", 20), ("A", "x", 60))
+
+    assert subtracted == ([] if caching else [0])
 
 
 def test_windows_beyond_the_retention_are_gone(

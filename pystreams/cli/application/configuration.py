@@ -14,6 +14,8 @@ from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pystreams.config import Source, StreamsConfig
 
 
@@ -93,6 +95,7 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
         StreamsError: As `configuration`.
     """
     from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
+    from pystreams.errors import ConfigError
 
     given = {}
     for setting in options.settings:
@@ -111,7 +114,21 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
         servers = development_broker.bootstrap_servers()
         sources.insert(0, Source("--dev", {"bootstrap.servers": servers}))
         sources.append(Source("--dev", {"application.id": _application_id(name)}))
-    return StreamsConfig.from_sources(sources)
+    try:
+        return StreamsConfig.from_sources(sources)
+    except ConfigError as error:
+        if not error.missing:
+            raise
+        raise ConfigError(f"{error}\n{_how_to_set(error.missing)}") from error
+
+
+def _how_to_set(keys: Sequence[str]) -> str:
+    options = " ".join(f"-c {key}=..." for key in keys)
+    variables = ", ".join("PYSTREAMS_" + key.upper().replace(".", "_") for key in keys)
+    return (
+        f"Give {options}, or a file with what is missing (--config FILE), or set {variables} in "
+        "the environment; or use the development broker (--dev)."
+    )
 
 
 def _application_id(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which topics a group has read, noted with every offset it commits.
+"""Which topics a group has read, and how many partitions they had, noted with offsets it commits.
 
 Kafka deletes a group's offsets of a topic together with the topic; one that is created again under
 the same name begins anew, while the application's state stays. So each committed offset tells the
@@ -15,6 +15,11 @@ partition carries it, and Kafka refuses more than 4096 bytes (`offset.metadata.m
 Beginning with its own, each topic's offsets take the ids in turn, so that what one leaves out
 others have.
 
+A topic that tables are restored from has nothing else that tells how many partitions it had when
+its rows were read; its own offsets tell it, and outlive partitions that are added:
+
+    pystreams-partitions <name> <number of partitions>
+
 Spec: KIP-516 (a topic that is created again has another id).
 """
 
@@ -28,6 +33,7 @@ ENTRIES_MAX_BYTES = 600
 """Of entries, which base64 makes a third longer."""
 
 _PREFIX = "pystreams-topic "
+_PARTITIONS_PREFIX = "pystreams-partitions "
 _NO_ID = "A" * 22
 """What brokers before Kafka 2.8 give all topics."""
 
@@ -63,3 +69,20 @@ def noted_ids(metadata: str) -> dict[str, str]:
             topic, _, topic_id = key.removeprefix(_PREFIX).partition(" ")
             found[topic] = topic_id
     return found
+
+
+def partitions_to_note(counts: Mapping[str, int], topic: str) -> list[str]:
+    """Return the keys that tell, with an offset of a topic, how many partitions it has.
+
+    Args:
+        counts: Of each topic of which that is to be noted.
+        topic: Any topic that is read.
+    """
+    return [f"{_PARTITIONS_PREFIX}{topic} {counts[topic]}"] if topic in counts else []
+
+
+def noted_partitions(metadata: str, topic: str) -> int:
+    """Return how many partitions a topic had, as its offset's metadata tells; 0 if it does not."""
+    key = f"{_PARTITIONS_PREFIX}{topic} "
+    counts = [found.removeprefix(key) for found in entries_of(metadata) if found.startswith(key)]
+    return int(counts[0]) if counts and counts[0].isdecimal() else 0

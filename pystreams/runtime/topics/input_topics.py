@@ -14,18 +14,29 @@ changelogs alone. Under exactly-once it was committed with offsets, so that thes
 Under at_least_once a crash before the first commit looks the same: told. An input that holds no
 records is in no doubt.
 
+A topic that tables are restored from may get partitions meanwhile: no changelog tells. Rows that
+were written before lie where the key's task is no more, and a join misses them. The offsets note
+how many partitions the topic had (`topic_ids`); one that has more is refused, at the start and
+while the application runs, unless its id is accepted.
+
 Spec: KIP-516 (topic ids). Differs from Kafka Streams, which reads on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_entries
-from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids, noted_ids
+from pystreams.runtime.cluster.topic_ids import (
+    keys_to_note,
+    known_ids,
+    noted_ids,
+    noted_partitions,
+    partitions_to_note,
+)
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import topics_of_source
@@ -56,6 +67,11 @@ class InputTopics:
         self._exactly_once = exactly_once
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
+        self._tables: dict[str, list[str]] = {}
+        for subtopology in plan.subtopologies:
+            for store, topic in plan.source_changelogs(subtopology).items():
+                self._tables.setdefault(topic, []).append(store)
+        self._table_counts: dict[str, int] = {}
 
     def prepare(self, counts: Mapping[str, int]) -> None:
         """Learn the topics' ids, and compare them with those the group has noted.
@@ -64,11 +80,13 @@ class InputTopics:
             counts: Partition counts of all topics that are read, by real name.
 
         Raises:
-            FatalStreamsError: A topic is another one, and state holds what was read of the former.
+            FatalStreamsError: A topic is another one, and state holds what was read of the former;
+                or one that a table is restored from has got partitions.
             RetriableClientError: No answer in time.
         """
         self._ids = self._present_ids(counts)
-        noted = self._noted(counts)
+        committed = self._admin.committed_offsets(self._plan.application_id)
+        noted = _noted(committed, counts)
         others = {
             topic: sorted(ids)
             for topic, ids in noted.items()
@@ -93,6 +111,7 @@ class InputTopics:
                 "; ".join(self._other_topic(*refusal) for refusal in refused)
                 + _choices({topic: self._ids[topic] for topic, _, _ in refused})
             )
+        self._check_partitions(_noted_partitions(committed, self._tables), counts)
 
     def watch(self, counts: Mapping[str, int]) -> None:
         """Look whether a topic was deleted and created again since; take new topics of patterns.
@@ -101,7 +120,7 @@ class InputTopics:
             counts: As for `prepare`.
 
         Raises:
-            FatalStreamsError: One was.
+            FatalStreamsError: One was; or one that a table is restored from has got partitions.
             RetriableClientError: No answer in time.
         """
         present = self._present_ids(counts)
@@ -117,12 +136,14 @@ class InputTopics:
         if present.keys() - self._ids.keys():
             self._ids = {**self._ids, **present}
             self._entries = {}
+        self._check_partitions(self._table_counts, counts)
 
     def entries(self, topic: str) -> bytes:
         """Return what is to be committed with an offset of a topic, repartition topics included."""
         entries = self._entries.get(topic)
         if entries is None:
-            entries = self._entries[topic] = encode_entries(keys_to_note(self._ids, topic))
+            keys = keys_to_note(self._ids, topic) + partitions_to_note(self._table_counts, topic)
+            entries = self._entries[topic] = encode_entries(keys)
         return entries
 
     def of_present_topics(
@@ -254,15 +275,57 @@ class InputTopics:
         }
         return known_ids(self._admin.topic_ids(sorted(topics - internal.keys())))
 
-    def _noted(self, counts: Mapping[str, int]) -> dict[str, set[str]]:
-        """Return the ids that the group's offsets note, of the partitions that tasks read."""
-        noted: dict[str, set[str]] = {}
-        committed = self._admin.committed_offsets(self._plan.application_id)
-        for partition, offset in committed.items():
-            if partition.partition < counts.get(partition.topic, 0):
-                for topic, topic_id in noted_ids(offset.metadata).items():
-                    noted.setdefault(topic, set()).add(topic_id)
-        return noted
+    def _check_partitions(self, former: Mapping[str, int], counts: Mapping[str, int]) -> None:
+        """Refuse topics with more partitions than they had when their tables were read."""
+        present = {topic: counts[topic] for topic in self._tables if topic in counts}
+        for topic, count in sorted(present.items()):
+            before = former.get(topic, 0)
+            if not 0 < before < count:
+                continue
+            topic_id = self._ids.get(topic)
+            told = (
+                f"topic {topic!r} has {count} partitions, and had {before} when it was read into "
+                f"{_named(self._tables[topic])}, which it restores: rows that were written before "
+                "lie where joins and queries look for their keys no more"
+            )
+            if not self._accepts(topic, topic_id):
+                raise FatalStreamsError(
+                    f"{told}. Copy the topic, record by record, into a new one with as many "
+                    "partitions as you want, and run over that one, from its beginning, under "
+                    "another application.id; or, if all rows that count lie where your producers' "
+                    f"partitioner puts them now, go on: set {ACCEPTED_KEY}={topic}:{topic_id}"
+                )
+            _log.warning(told, topic=topic, topic_id=topic_id)
+        if present != self._table_counts:
+            self._table_counts = present
+            self._entries = {}
+
+
+def _noted(
+    committed: Mapping[TopicPartition, CommittedOffset], counts: Mapping[str, int]
+) -> dict[str, set[str]]:
+    """Return the ids that the group's offsets note, of the partitions that tasks read."""
+    noted: dict[str, set[str]] = {}
+    for partition, offset in committed.items():
+        if partition.partition < counts.get(partition.topic, 0):
+            for topic, topic_id in noted_ids(offset.metadata).items():
+                noted.setdefault(topic, set()).add(topic_id)
+    return noted
+
+
+def _noted_partitions(
+    committed: Mapping[TopicPartition, CommittedOffset], topics: Collection[str]
+) -> dict[str, int]:
+    """Return how many partitions these topics had, as far as offsets note it: the most of them.
+
+    A partition that nothing was read of since has the number of the time before it was accepted.
+    """
+    noted: dict[str, int] = {}
+    for partition, offset in committed.items():
+        topic = partition.topic
+        if topic in topics:
+            noted[topic] = max(noted.get(topic, 0), noted_partitions(offset.metadata, topic))
+    return noted
 
 
 def _named(stores: Mapping[str, int] | list[str]) -> str:

@@ -12,9 +12,9 @@ Source: Kafka Streams' `CogroupedKStreamImpl`, `CogroupedStreamAggregateBuilder`
 implementations of windowed ones.
 Differs from Kafka: the store's keys have the serde that all grouped streams agree on, where it is
 given none; of a stream that is repartitioned, it is the repartition topic that must have as many
-partitions as the others have, not the topics behind it; and the row of a window or session is found
-as long as its segment is there: each stream has a stream time of its own, and what is late by that
-of one may not be by that of another.
+partitions as the others have, not the topics behind it; the row of a window or session is found as
+long as its segment is there: each stream has a stream time of its own, and what is late by that of
+one may not be by that of another; and windows of what a versioned table changes are not versioned.
 """
 
 from __future__ import annotations

@@ -11,7 +11,13 @@ from pystreams.runtime.cluster.committed_offsets import (
     entries_of,
 )
 from pystreams.runtime.cluster.publishing_mark import encode_published, published_by
-from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids, noted_ids
+from pystreams.runtime.cluster.topic_ids import (
+    keys_to_note,
+    known_ids,
+    noted_ids,
+    noted_partitions,
+    partitions_to_note,
+)
 
 OFFSET_METADATA_MAX_BYTES = 4096
 
@@ -70,3 +76,15 @@ def test_a_hand_over_tells_what_was_published_and_the_ids() -> None:
 
 def test_ids_that_tell_no_topics_apart_are_not_known() -> None:
     assert known_ids({"a": "A" * 22, "b": "B" * 22}) == {"b": "B" * 22}
+
+
+def test_a_topics_own_offsets_tell_its_partitions() -> None:
+    counts = {"a": 12, "a.b": 3}
+    keys = keys_to_note({"a": "X"}, "a") + partitions_to_note(counts, "a")
+    metadata = encode_partition_time(1000, encode_entries(keys))
+
+    assert keys[-1] == "pystreams-partitions a 12"
+    assert noted_partitions(metadata, "a") == 12
+    assert noted_partitions(metadata, "a.b") == noted_partitions("text", "a") == 0
+    assert noted_ids(metadata) == {"a": "X"}
+    assert partitions_to_note(counts, "other") == []

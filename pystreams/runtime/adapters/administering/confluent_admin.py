@@ -34,8 +34,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.adapters.administering import consumer_groups
-from pystreams.runtime.adapters.administering.committed_offsets import committed_offsets
+from pystreams.runtime.adapters.administering import consumer_groups, group_offsets
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
@@ -362,14 +361,14 @@ class ConfluentAdmin:
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
+        group_offsets.await_coordinator(group, self._config, self._outage, self._answer_s)
         found = self._describe(group, self._answer_s).result()
         return sorted(member.client_id for member in found.members)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return what a group has committed; offsets pending in a transaction do not count."""
-        self.group_members(group)  # Raises what refuses us, where a consumer would wait in silence.
         counts = self.partition_counts()
-        return committed_offsets(group, counts, self._config, self._outage, self._answer_s)
+        return group_offsets.committed(group, counts, self._config, self._outage, self._answer_s)
 
     def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group that nobody is in."""

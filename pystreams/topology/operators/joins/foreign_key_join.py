@@ -339,7 +339,9 @@ class ResponseOperator:
                 record_dropped(name, "the row has changed since it asked")
                 if asks is not None and not in_turn:
                     waiting.add(serialize_primary(key))
-                    unanswered.ask(key, asks, present, row_timestamp, headers)
+                    # A store of the user's may keep rows without their times: -1.
+                    asked_at = timestamp if row_timestamp < 0 else row_timestamp
+                    unanswered.ask(key, asks, present, asked_at, headers)
                 return
             forward(key, joined, timestamp, headers)
 

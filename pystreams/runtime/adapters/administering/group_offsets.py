@@ -1,14 +1,15 @@
 """What a group has committed, asked by a consumer that does not join it.
 
-librdkafka's admin client can ask as well, and for all partitions at once. But it (2.16) ends the
-process with a segmentation fault where a broker answers that it is not the group's coordinator, as
-at the first group of a cluster and when a coordinator moves: confluent-kafka-javascript issue 374.
+librdkafka's admin client can ask as well, and for all partitions at once. But while a group has no
+coordinator, as a cluster's first one for a moment and any group while its coordinator moves, it
+(2.16) either ends the process with a segmentation fault (confluent-kafka-javascript issue 374), or
+waits for its time-out though the coordinator has long been there. A consumer does neither.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -16,15 +17,22 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent import Consumer
-from pystreams.runtime.adapters.connection.confluent_errors import TRANSIENT, error_of, translate
+from pystreams.runtime.adapters.connection.confluent_errors import (
+    CLIENT_EXCEPTIONS,
+    TRANSIENT,
+    error_of,
+    translate,
+)
 from pystreams.runtime.adapters.connection.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.connection.kafka_partitions import committed_offset, ours
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
+_FIRST_WAIT_S = 1.0
 _PAUSE_S = 0.05
+_ANY = KafkaPartition("__consumer_offsets", 0)
 
 
-def committed_offsets(
+def committed(
     group: str,
     counts: Mapping[str, int],
     config: Mapping[str, Any],
@@ -48,8 +56,27 @@ def committed_offsets(
     wanted = [
         KafkaPartition(topic, number) for topic, count in counts.items() for number in range(count)
     ]
-    if not wanted:
-        return {}
+    found = _asked(group, wanted, config, outage, timeout_s) if wanted else []
+    for at in found:
+        if at.error is not None:
+            raise translate(at.error, f"offset of {ours(at)} of group {group!r}")
+    return {ours(at): committed_offset(at) for at in found if at.offset >= 0}
+
+
+def await_coordinator(
+    group: str, config: Mapping[str, Any], outage: BrokerOutage, timeout_s: float
+) -> None:
+    """Wait until a group's coordinator answers; arguments and errors are as above."""
+    _asked(group, [_ANY], config, outage, timeout_s)
+
+
+def _asked(
+    group: str,
+    wanted: Sequence[KafkaPartition],
+    config: Mapping[str, Any],
+    outage: BrokerOutage,
+    timeout_s: float,
+) -> list[KafkaPartition]:
     own = {
         **config,
         "group.id": group,
@@ -59,29 +86,27 @@ def committed_offsets(
     }
     client = make_client(Consumer, own, outage)
     try:
-        found = _answer(lambda left_s: client.committed(wanted, timeout=left_s), timeout_s)
-    except KafkaException as raised:
+        return _answer(client, list(wanted), timeout_s)
+    except CLIENT_EXCEPTIONS as raised:
         raise translate(error_of(raised), f"offsets of group {group!r}") from raised
     finally:
         client.close()
-    return {ours(at): committed_offset(at) for at in found if at.offset >= 0}
 
 
-def _answer(ask: Callable[[float], list[KafkaPartition]], timeout_s: float) -> list[KafkaPartition]:
-    """Ask until there is an answer, as long as there is time; one that passes may come at once."""
+def _answer(client: Consumer, wanted: list[KafkaPartition], timeout_s: float) -> list[Any]:
+    """Ask until there is an answer, or what refuses it: that is only heard in between."""
     deadline_s = time.monotonic() + timeout_s
+    waits_s = _FIRST_WAIT_S
     while True:
         left_s = deadline_s - time.monotonic()
         try:
-            found = ask(max(left_s, _PAUSE_S))
+            return client.committed(wanted, timeout=max(min(waits_s, left_s), _PAUSE_S))
         except KafkaException as raised:
-            if error_of(raised).code() not in TRANSIENT or left_s <= _PAUSE_S:
+            if error_of(raised).code() not in TRANSIENT or left_s <= 0:
                 raise
-        else:
-            refused = [at.error for at in found if at.error is not None]
-            if not refused:
-                return found
-            passes = all(error.code() in TRANSIENT for error in refused)
-            if not passes or left_s <= _PAUSE_S:
-                raise KafkaException(refused[0])
+        said = client.poll(0)
+        refused = None if said is None else said.error()
+        if refused is not None and refused.code() not in TRANSIENT:
+            raise KafkaException(refused)
+        waits_s *= 2
         time.sleep(_PAUSE_S)
