@@ -69,7 +69,7 @@ def test_backfill_without_a_cluster_ends_at_once_and_leaves_nothing(
         f"spark://127.0.0.1:{closed_port}",
     ]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
     assert done.returncode == 1, done.stderr
     assert "no answer from Spark's master" in done.stderr

@@ -40,7 +40,7 @@ class Running:
     def lines(self, message: str | None = None) -> list[LogLine]:
         """Return the log so far, or the lines with one message; text that is no JSON as message."""
         found = []
-        for text in self._log.read_text(errors="replace").splitlines(keepends=True):
+        for text in self.told().splitlines(keepends=True):
             if not text.endswith("\n"):
                 break
             try:
@@ -53,7 +53,11 @@ class Running:
 
     def tail(self) -> str:
         """Return the end of the log as it is."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:])
+        return "\n".join(self.told().splitlines()[-_TAIL_LINES:])
+
+    def told(self) -> str:
+        """Return the whole log as it is."""
+        return self._log.read_text(errors="replace")
 
     def alive(self) -> bool:
         return self.process.poll() is None
@@ -81,6 +85,21 @@ class Running:
             f"ended ({self.process.returncode}) before {what}\n{self.tail()}"
         )
         return lines
+
+    def running_tasks(self) -> set[str]:
+        """Return the tasks that run now, by the log; one that restores again does not."""
+        running: set[tuple[object, object, str]] = set()
+        for line in self.lines():
+            place = (line.get("process"), line.get("thread"), str(line.get("task")))
+            if line["message"] == "task running":
+                running.add(place)
+            elif line["message"] in {"restoring", "task closed"}:
+                running.discard(place)
+        return {task for _, _, task in running}
+
+    def wait_for_tasks(self, count: int) -> None:
+        """Wait until so many tasks run at once: a log may name one of them more than once."""
+        self.wait_until(lambda: len(self.running_tasks()) >= count, f"{count} tasks that run")
 
     def wait_until(
         self, condition: Callable[[], object], what: str, *, deadline_s: float = DEADLINE_S

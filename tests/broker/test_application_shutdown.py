@@ -84,7 +84,7 @@ def test_a_handler_ends_the_other_process_too_and_a_restart_loses_nothing(
         Application(unique_name, tmp_path, file, settings) as application,
     ):
         other = application.start()
-        other.wait_for("task running", count=PARTITIONS)
+        other.wait_for_tasks(PARTITIONS)
         streams.start()
         threads = streams.metadata_for_local_threads
         wait_until(lambda: any(thread.active_tasks for thread in threads()), "a task here")

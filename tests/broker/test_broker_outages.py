@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams import BrokerNotAvailableError, StreamsConfig, TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
-from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import Application, Running
-from tests.broker.exactly_once.arena import Arena, Waiting
+from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, Waiting
 from tests.broker.exactly_once.test_kill import (
     check_at_least_once,
     check_exactly_once,
@@ -29,9 +28,12 @@ from tests.broker.programs import write_counts
 from tests.broker.reading import create_topics, produce, read_all, values_by_key
 from tests.broker.request_proxy import RequestProxy
 from tests.broker.waiting import wait_until
+from tests.ports import ports_in_a_row
+from tests.runtime.adapters.application import answer_of
 from tests.sharing import start_broker
 
 RECORDS_PER_S = 2000
+TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 OUTAGES = 2
 STANDSTILLS = 2
 STANDSTILL_S = 4.0
@@ -50,7 +52,8 @@ DECIDED = (2, 3)
 def own_broker(tmp_path: Path) -> Iterator[DevelopmentBroker]:
     """A broker that the test may stop and kill."""
     data_dir = tmp_path / "broker"
-    broker = start_broker(data_dir, settings=SETTINGS)
+    (port,) = ports_in_a_row(1)  # Nobody else is given it while the broker is away.
+    broker = start_broker(data_dir, port, SETTINGS)
     try:
         yield broker
     finally:
@@ -66,44 +69,6 @@ def started_again(broker: DevelopmentBroker) -> DevelopmentBroker:
     again = start_broker(broker.data_dir, port, SETTINGS)
     wait_until(again.is_ready, "the broker answers")
     return again
-
-
-class Revived:
-    """An application that is started again where librdkafka has ended its process.
-
-    Version 2.16 does so when a look at the group has timed out while no coordinator could be
-    reached, and then one can be: `rd_kafka_admin_coord_request` lets go of the request twice.
-
-    Attributes:
-        running: Its process.
-    """
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self.running = application.start()
-
-    def wait_until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition that it brings about, in as many lives as that takes."""
-        while True:
-            wait_until(
-                lambda: condition() or not self.running.alive(), what, told=self.running.tail
-            )
-            if self.running.alive() or condition():
-                return
-            self._start_again()
-
-    def stop(self) -> None:
-        """Stop it; a process that ended on the way is stopped in its next life."""
-        self.running.process.send_signal(signal.SIGTERM)
-        if code := self.running.ended():
-            assert code == -signal.SIGABRT, self.running.tail()
-            self._start_again()
-            self.running.stop()
-
-    def _start_again(self) -> None:
-        assert self.running.process.returncode == -signal.SIGABRT, self.running.tail()
-        assert "rd_kafka_enq_once_del_source_return" in self.running.tail()
-        self.running = self._application.start()
 
 
 def wait_for_more_output(arena: Arena, running: Waiting) -> None:
@@ -211,21 +176,13 @@ def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
     partition = TopicPartition("in", 0)
     config = StreamsConfig.of({"application.id": "asks", "bootstrap.servers": servers})
     admin = ConfluentClients(config).admin()
-    admin.create_topics([NewInternalTopic("in", 1, {})])
+    answer_of(lambda: admin.create_topics([NewInternalTopic("in", 1, {})]))
     produce(servers, "in", [(b"k", b"v")] * 3)
-    assert admin.offset_ranges([partition])[partition].end == 3
+    assert answer_of(lambda: admin.offset_ranges([partition]))[partition].end == 3
     kill(own_broker)
     started_again(own_broker)
-    ends = []
 
-    def known() -> bool:
-        with contextlib.suppress(RetriableClientError):
-            ends.append(admin.offset_ranges([partition])[partition].end)
-        return bool(ends)
-
-    wait_until(known, "the offsets")
-
-    assert ends == [3]
+    assert answer_of(lambda: admin.offset_ranges([partition]))[partition].end == 3
 
 
 def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_brokers(
@@ -238,24 +195,17 @@ def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_broke
     settings = {"application.id": "asks", "admin.metadata.recovery.strategy": "none"}
     config = StreamsConfig.of({**settings, "bootstrap.servers": proxy.bootstrap_servers})
     admin = ConfluentClients(config).admin()
-    admin.create_topics([NewInternalTopic(unique_name, 1, {})])
+    answer_of(lambda: admin.create_topics([NewInternalTopic(unique_name, 1, {})]))
     produce(broker.bootstrap_servers, unique_name, [(b"k", b"v")] * 3)
     proxy.names_brokers = False
     with contextlib.suppress(BrokerNotAvailableError):
         admin.partition_counts()
     assert proxy.nameless
     proxy.names_brokers = True
-    ends = []
-
-    def known() -> bool:
-        with contextlib.suppress(RetriableClientError):
-            ends.append(admin.offset_ranges([partition])[partition].end)
-        return bool(ends)
-
-    wait_until(known, "the offsets")
+    found = answer_of(lambda: admin.offset_ranges([partition]))
     proxy.close()
 
-    assert ends == [3]
+    assert found[partition].end == 3
 
 
 @pytest.mark.timeout(900)
@@ -274,15 +224,16 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
         "producer_transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     }
     with arena.application(guarantee, **settings) as application:
-        running = Revived(application)
+        running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
             for _ in range(OUTAGES):
                 wait_for_more_output(arena, running)
-                with between_decisions(running.running, arena.servers):
+                with between_decisions(running, arena.servers):
                     kill(broker)
                 broker = started_again(broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_exactly_once(arena.outputs(), feed.rounds)
@@ -296,13 +247,14 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
     arena = Arena.make(own_broker, admin, "outage", tmp_path)
     with arena.application("at_least_once", statestore_cache_max_bytes=0) as application:
-        running = Revived(application)
+        running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
             running.wait_until(lambda: arena.written() >= 3000, "output")
             kill(own_broker)
             started_again(own_broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_at_least_once(arena.outputs(), feed.rounds)
@@ -327,6 +279,7 @@ def test_members_find_together_again_after_a_broker_stood_still_and_was_put_out_
                 wait_for_more_output(arena, running)
                 stands_still(own_broker)
         arena.wait_for_outputs(feed.rounds, running)
+        running.wait_for_tasks(TASKS)
         running.stop()
         application.wait_until_all_gone()
 

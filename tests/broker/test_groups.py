@@ -57,6 +57,7 @@ def working_threads(running: Running) -> set[str]:
 
 def finish(arena: Arena, application: Application, running: Running, rounds: int) -> None:
     arena.wait_for_outputs(rounds, running)
+    running.wait_for_tasks(TASKS)  # All may have come out before.
     running.stop()
     application.wait_until_all_gone()
     check_exactly_once(arena.outputs(), rounds)
@@ -98,19 +99,8 @@ def test_first_instance_is_killed_and_the_second_takes_its_partitions(
             second = application.start()
             second.wait_for("task running")
             first.kill()
-            second.wait_until(lambda: running_tasks(second) == TASKS, "all tasks at the second")
+            second.wait_for_tasks(TASKS)
         finish(arena, application, second, feed.rounds)
-
-
-def running_tasks(running: Running) -> int:
-    """Return how many tasks run now, by the log."""
-    tasks: set[str] = set()
-    for line in running.lines():
-        if line["message"] == "task running":
-            tasks.add(line["task"])
-        elif line["message"] == "task closed":
-            tasks.discard(line["task"])
-    return len(tasks)
 
 
 @each_guarantee_and_protocol

@@ -10,7 +10,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import answer_of, beginning_of, produce, read_all, reader_of
+from tests.broker.reading import (
+    answer_of,
+    beginning_of,
+    produce,
+    read_all,
+    reader_of,
+    topics_of,
+)
 from tests.broker.waiting import DEADLINE_S
 
 PARTITIONS = 3
@@ -54,13 +61,13 @@ def test_internal_topics_are_made_as_kafka_streams_makes_them(
     settings = {"bootstrap.servers": broker.bootstrap_servers, "topic.segment.ms": 3_600_000}
     with Application(unique_name, tmp_path, file, settings) as application:
         running = application.start()
-        running.wait_for("task running", count=PARTITIONS + REPARTITION_PARTITIONS)
+        running.wait_for_tasks(PARTITIONS + REPARTITION_PARTITIONS)
         running.stop()
 
     with reader_of(broker.bootstrap_servers) as consumer:
         internal = {
-            name: len(topic.partitions)
-            for name, topic in consumer.list_topics(timeout=DEADLINE_S).topics.items()
+            name: partitions
+            for name, partitions in topics_of(consumer).items()
             if name.startswith(f"{unique_name}-")
         }
     assert internal == {
@@ -103,7 +110,7 @@ def test_records_of_a_repartition_topic_are_deleted_once_they_are_committed(
     ):
         partition = TopicPartition(f"{unique_name}-wider-repartition", 0)
         running = application.start()
-        running.wait_for("task running", count=2)
+        running.wait_for_tasks(2)
         running.wait_until(
             lambda: beginning_of(consumer, partition) >= 500,
             "the purge",

@@ -113,7 +113,7 @@ def test_killed_thread_takes_all_its_tasks_back_and_counts_on(
 
     with Application(unique_name, tmp_path, file, settings) as application:
         killed = application.start()
-        killed.wait_for("task running", count=TASKS)
+        killed.wait_for_tasks(TASKS)
         feed()
         killed.wait_until(
             lambda: len(read_all(servers, output, committed=False)) == len(keys),
@@ -122,7 +122,8 @@ def test_killed_thread_takes_all_its_tasks_back_and_counts_on(
         killed.kill()
         feed()
         restarted = application.start(commit_interval_ms=100)
-        running = restarted.wait_for("task running", count=TASKS)
+        restarted.wait_for_tasks(TASKS)
+        running = restarted.lines("task running")
         restarted.wait_until(
             lambda: len(read_all(servers, output)) == 2 * len(keys), "all counted and committed"
         )

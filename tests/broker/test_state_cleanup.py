@@ -92,7 +92,7 @@ def test_state_that_is_older_than_its_maximum_age_is_removed_before_any_task_sta
             (home / "left").mkdir(parents=True)
         os.utime(old, (1, 1))
         running = application.start(state_cleanup_dir_max_age_ms=3_600_000)
-        running.wait_for("task running", count=2)
+        running.wait_for_tasks(2)
 
         order = [line["message"] for line in running.lines()]
         assert order.index(OLD) < order.index("task running")

@@ -141,7 +141,7 @@ def test_another_topology_under_the_same_application_id_stands_by_and_takes_over
         Application(unique_name, places[1], new_file, settings) as new,
     ):
         first = old.start()
-        first.wait_for("task running", count=4)
+        first.wait_for_tasks(4)
         second = new.start()
         [told] = second.wait_for("standing by: another topology runs")
         assert any(source in member and "127.0.0.1" in member for member in told["members"])
@@ -173,7 +173,7 @@ def test_another_topology_that_does_not_go_ends_the_newcomer_with_its_name(
         Application(unique_name, places[1], new_file, settings) as new,
     ):
         first = old.start()
-        first.wait_for("task running", count=2)
+        first.wait_for_tasks(2)
         second = new.start(task_timeout_ms=3000)
         assert second.ended() == 1
         [error] = second.lines("stopped by an error")
@@ -199,7 +199,7 @@ def test_a_pod_that_was_killed_and_moves_is_told_for_whom_it_waits(
         Application(unique_name, places[1], file, settings) as moved,
     ):
         killed = dead.start()
-        killed.wait_for("task running", count=2)
+        killed.wait_for_tasks(2)
         killed.kill()
         running = moved.start()
         [told] = running.wait_for("waiting for other members of the group")
@@ -226,8 +226,8 @@ def test_a_pod_whose_directory_is_new_hands_over_at_its_stop(
         Application(unique_name, places[1], file, settings) as second,
     ):
         stopped = first.start()
-        stopped.wait_for("task running", count=2)
+        stopped.wait_for_tasks(2)
         stopped.stop()
         running = second.start()
-        running.wait_for("task running", count=2)
+        running.wait_for_tasks(2)
         running.stop()

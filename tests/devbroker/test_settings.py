@@ -37,7 +37,7 @@ def test_properties_escape_what_java_would_read_otherwise() -> None:
 def test_free_ports_are_different() -> None:
     ports = network.free_ports(20)
     assert len(set(ports)) == 20
-    assert network.is_port_free(ports[0])
+    assert any(map(network.is_port_free, ports))  # One may be somebody's by now.
 
 
 def test_server_that_is_not_kafka_is_not_ready() -> None:

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 from urllib.parse import urlsplit
 
+from tests.ports import ports_in_a_row
+
 
 class RegistryProxy:
     """Listens on a port of its own, which it keeps when it goes down and comes up again.
@@ -30,7 +32,7 @@ class RegistryProxy:
             self._expected = f"Basic {base64.b64encode(user_info.encode()).decode()}"
         self.asked: list[str] = []
         self._server: ThreadingHTTPServer | None = None
-        self._port = 0
+        (self._port,) = ports_in_a_row(1)  # Nobody else is given it while this is down.
         self.up()
         self.url = f"http://127.0.0.1:{self._port}{self._target.path}"
 
@@ -48,7 +50,6 @@ class RegistryProxy:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
-        self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def down(self) -> None:

@@ -129,7 +129,7 @@ class EveryStoreArena:
         """Run a command to its end; return what it printed."""
         running = self.command(name, application_id, *options)
         assert running.ended(deadline_s=SPARK_DEADLINE_S) == code, running.tail()
-        return running.tail()
+        return running.told()
 
     def kill_commands(self) -> None:
         for running in self._commands:

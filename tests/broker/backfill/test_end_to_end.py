@@ -62,7 +62,7 @@ class Backfills:
         """Run one to its end; return what it printed."""
         running = self.start(*options)
         assert running.ended(deadline_s=SPARK_DEADLINE_S) == 0, running.tail()
-        return running.tail()
+        return running.told()
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def write_rounds(arena: Arena, first: int, last: int) -> None:
 
 def kill_in_second_stage(running: Running, draw: random.Random) -> None:
     wait_until(
-        lambda: "Stage 2 of 2" in running.tail() or not running.alive(),
+        lambda: "Stage 2 of 2" in running.told() or not running.alive(),
         "the second stage",
         deadline_s=SPARK_DEADLINE_S,
         told=running.tail,
@@ -139,7 +139,7 @@ def test_live_application_takes_over_from_a_backfill_killed_or_not(
         offsets = committed_offsets(admin, arena.name)
         running = application.start()
         arena.wait_for_outputs(3 * ROUNDS, running)
-        running.wait_for("task running", count=2 * PARTITIONS)
+        running.wait_for_tasks(2 * PARTITIONS)
         assert "Published before" in backfills.done(*staging), "as a task that is tried again"
         running.stop()
         assert bool(running.lines("restoring")) == is_killed

@@ -118,7 +118,7 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
     running.kill()
     running = application.start()
     arena.wait_for_outputs(rounds, running)
-    running.wait_for("task running", count=2 * PARTITIONS)  # All may have come out before.
+    running.wait_for_tasks(2 * PARTITIONS)  # All may have come out before.
     running.stop()
 
 

@@ -194,7 +194,7 @@ def killed_and_taken_over(scene: Scene, kills: int, draw: random.Random) -> int:
             print(last.tail())
         running = application.start()
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_for("task running", count=2 * PARTITIONS)
+        running.wait_for_tasks(2 * PARTITIONS)
         running.stop()
     scene.check(feed.rounds)
     return killed
@@ -258,7 +258,7 @@ def test_state_alone_is_taken_over_and_published_twice_changes_nothing(
     with arena.application(guarantee, **NO_CACHE, group_protocol=protocol) as application:
         with feed:
             running = application.start()
-            running.wait_for("task running", count=2 * PARTITIONS)
+            running.wait_for_tasks(2 * PARTITIONS)
         arena.wait_for_outputs(feed.rounds, running)
         running.stop()
 
@@ -270,7 +270,7 @@ def test_state_alone_is_taken_over_and_published_twice_changes_nothing(
 
 def test_running_application_is_refused(scene: Scene) -> None:
     with scene.arena.application("exactly_once_v2").running() as running:
-        running.wait_for("task running", count=2 * PARTITIONS)
+        running.wait_for_tasks(2 * PARTITIONS)
         with pytest.raises(PublishingRefusedError, match=r"has members .*Stop it"):
             scene.publish()
 

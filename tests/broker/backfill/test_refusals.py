@@ -52,7 +52,7 @@ def begin(arena: Arena, topology: Topology, partitions: int = PARTITIONS) -> Non
 
 def test_running_application_is_refused_before_spark(arena: Arena, admin: AdminClient) -> None:
     with arena.application("exactly_once_v2").running() as running:
-        running.wait_for("task running", count=2 * PARTITIONS)
+        running.wait_for_tasks(2 * PARTITIONS)
         told = refused(arena)
 
     assert f"group '{arena.name}' has members" in told

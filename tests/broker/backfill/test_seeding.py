@@ -96,14 +96,14 @@ def test_seeded_application_restores_nothing_and_loses_nothing_when_killed(arena
 
     with arena.application("exactly_once", **NO_CACHE) as application:
         first = application.start()
-        first.wait_for("task running", count=2 * PARTITIONS)
+        first.wait_for_tasks(2 * PARTITIONS)
         first.kill()
         assert first.lines("restoring") == []
         assert {store: arena.stored(store) for store in SUBTOPOLOGY_OF_STORE} == seeded
         write_rounds(arena, ROUNDS + 1, 2 * ROUNDS)
         second = application.start()
         arena.wait_for_outputs(2 * ROUNDS, second)
-        second.wait_for("task running", count=2 * PARTITIONS)
+        second.wait_for_tasks(2 * PARTITIONS)
         second.stop()
 
     outputs = arena.outputs()

@@ -78,7 +78,7 @@ def killed_and_started(
                 kill(running, draw)
         started.append(running := application.start(*options))
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_for("task running", count=2 * PARTITIONS)  # All may have come out before.
+        running.wait_for_tasks(2 * PARTITIONS)  # All may have come out before.
         running.stop()
         application.wait_until_all_gone()
     told = [line["message"] for running in started for line in running.lines()]
