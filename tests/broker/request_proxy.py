@@ -90,6 +90,7 @@ class RequestProxy:
         self._keep: dict[int, int] = {}
         self._cuts = True
         self._delivers = False
+        self._refuses = False
         self._connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -116,6 +117,15 @@ class RequestProxy:
                 for request in (late.first, late.request):
                     connection.sendall(request)
                     _receive_frame(connection)
+
+    def refuse(self) -> None:
+        """Cut all connections, and each that comes."""
+        self._refuses = True
+        self._cut(*self._connections)
+
+    def accept(self) -> None:
+        """Let clients connect again."""
+        self._refuses = False
 
     def close(self) -> None:
         """Cut all connections."""
@@ -144,6 +154,9 @@ class RequestProxy:
             while True:
                 client, _ = self._listener.accept()
                 self._connections.append(client)
+                if self._refuses:
+                    self._cut(client)
+                    continue
                 try:
                     broker = socket.create_connection(self._broker)
                 except OSError:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,44 +69,6 @@ def started_again(broker: DevelopmentBroker) -> DevelopmentBroker:
     again = start_broker(broker.data_dir, port, SETTINGS)
     wait_until(again.is_ready, "the broker answers")
     return again
-
-
-class Revived:
-    """An application that is started again where librdkafka has ended its process.
-
-    Version 2.16 does so when a look at the group has timed out while no coordinator could be
-    reached, and then one can be: `rd_kafka_admin_coord_request` lets go of the request twice.
-
-    Attributes:
-        running: Its process.
-    """
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self.running = application.start()
-
-    def wait_until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition that it brings about, in as many lives as that takes."""
-        while True:
-            wait_until(
-                lambda: condition() or not self.running.alive(), what, told=self.running.tail
-            )
-            if self.running.alive() or condition():
-                return
-            self._start_again()
-
-    def stop(self) -> None:
-        """Stop it; a process that ended on the way is stopped in its next life."""
-        self.running.process.send_signal(signal.SIGTERM)
-        if code := self.running.ended():
-            assert code == -signal.SIGABRT, self.running.tail()
-            self._start_again()
-            self.running.stop()
-
-    def _start_again(self) -> None:
-        assert self.running.process.returncode == -signal.SIGABRT, self.running.tail()
-        assert "rd_kafka_enq_once_del_source_return" in self.running.tail()
-        self.running = self._application.start()
 
 
 def wait_for_more_output(arena: Arena, running: Waiting) -> None:
@@ -262,16 +224,16 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
         "producer_transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
     }
     with arena.application(guarantee, **settings) as application:
-        running = Revived(application)
+        running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
             for _ in range(OUTAGES):
                 wait_for_more_output(arena, running)
-                with between_decisions(running.running, arena.servers):
+                with between_decisions(running, arena.servers):
                     kill(broker)
                 broker = started_again(broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_exactly_once(arena.outputs(), feed.rounds)
@@ -285,14 +247,14 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
     arena = Arena.make(own_broker, admin, "outage", tmp_path)
     with arena.application("at_least_once", statestore_cache_max_bytes=0) as application:
-        running = Revived(application)
+        running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
             running.wait_until(lambda: arena.written() >= 3000, "output")
             kill(own_broker)
             started_again(own_broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_at_least_once(arena.outputs(), feed.rounds)

@@ -35,6 +35,7 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups, group_offsets
+from pystreams.runtime.adapters.administering.coordinator_client import CoordinatorClient
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
@@ -56,8 +57,6 @@ from pystreams.runtime.cluster.new_topic import NewTopic
 
 _log = get_logger("pystreams.admin")
 
-_LOOK_TIMEOUT_S = 5.0
-"""Of a look at a group, for which tasks wait that are to start."""
 _FIRST_WAIT_S = 0.5
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
@@ -106,7 +105,9 @@ class ConfluentAdmin:
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
-        self._lasting = LastingClient(partial(make_client, make, config, outage))
+        self._make_client = partial(make_client, make, config, outage)
+        self._lasting = LastingClient(self._make_client)
+        self._coordinators = CoordinatorClient(self._make_client)
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
 
@@ -353,17 +354,13 @@ class ConfluentAdmin:
 
     def describe_group(self, group: str) -> Future[GroupDescription]:
         """Ask who is in a group, without waiting; a group that never was has no members."""
-        return self._describe(group, _LOOK_TIMEOUT_S)
-
-    def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
-        asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
-        return consumer_groups.described(group, asked[group])
+        return consumer_groups.described(self._coordinators, group, self._timeouts.look_s)
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
         group_offsets.await_coordinator(group, self._config, self._outage, self._answer_s)
-        found = self._describe(group, self._answer_s).result()
-        return sorted(member.client_id for member in found.members)
+        look_s = self._timeouts.look_s
+        return consumer_groups.members(self._coordinators, group, look_s, self._answer_s)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return what a group has committed; offsets pending in a transaction do not count."""
@@ -372,11 +369,11 @@ class ConfluentAdmin:
 
     def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group that nobody is in."""
-        consumer_groups.alter_offsets(self._client, group, offsets)
+        consumer_groups.alter_offsets(self._make_client, group, offsets, self._answer_s)
 
     def delete_group(self, group: str) -> None:
         """Delete a group that nobody is in, with all its offsets."""
-        consumer_groups.delete_group(self._client, group)
+        consumer_groups.delete_group(self._make_client, group, self._answer_s)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""
