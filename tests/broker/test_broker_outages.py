@@ -233,7 +233,7 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
                 broker = started_again(broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_exactly_once(arena.outputs(), feed.rounds)
@@ -254,7 +254,7 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
             started_again(own_broker)
             wait_for_more_output(arena, running)
         arena.wait_for_outputs(feed.rounds, running)
-        running.wait_until(lambda: len(running.running.running_tasks()) == TASKS, "all tasks")
+        running.wait_until(lambda: len(running.running_tasks()) == TASKS, "all tasks")
         running.stop()
 
     check_at_least_once(arena.outputs(), feed.rounds)

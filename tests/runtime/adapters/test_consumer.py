@@ -357,6 +357,16 @@ def test_a_member_whose_identity_another_has_taken_says_what_to_do(
         until(lambda: member.poll(1, 0.1))
 
 
+def test_a_member_whose_identity_another_has_taken_is_closed_though_it_is_to_leave(
+    ousted: tuple[ConfluentConsumer, TopicPartition],
+) -> None:
+    member, _ = ousted
+    with pytest.raises(IdentityTakenError):
+        until(lambda: member.poll(1, 0.1))
+
+    member.close(leave=True)
+
+
 def test_a_commit_of_a_fenced_member_leaves_it_to_the_next_poll_to_say_why(
     ousted: tuple[ConfluentConsumer, TopicPartition],
 ) -> None:

@@ -129,7 +129,12 @@ class ConfluentConsumer:
 
     def leave(self) -> None:
         """Begin to leave the group; unlike a close, this makes a static member leave, too."""
-        self._client.unsubscribe()
+        try:
+            self._client.unsubscribe()
+        except KafkaException as error:
+            # A client that has failed for good is no member any more; its next poll tells why.
+            if error_of(error).code() != KafkaError._FATAL:
+                raise
 
     def close(self, *, leave: bool = False) -> None:
         """Release the client; a static member stays in the group, unless it is to leave."""
