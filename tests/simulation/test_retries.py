@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from pystreams import Retry, StreamsBuilder, Topology, serdes
+from pystreams.metrics.definitions import THREAD_GROUP
+from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application, stored_counts
 
 pytestmark = pytest.mark.simulation
@@ -46,6 +48,15 @@ def counting_behind(service: Service, *, max: int = 6) -> Topology:  # noqa: A00
     return builder.build()
 
 
+def counted_commits(process: SimulatedProcess) -> float:
+    return sum(
+        float(value)
+        for thread in process.threads
+        for name, value in thread.metrics().items()
+        if (name.group, name.name) == (THREAD_GROUP, "commit-total")
+    )
+
+
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_what_waits_is_counted_once_it_goes_on(guarantee: str, tmp_path: Path) -> None:
     app = Application(tmp_path, guarantee, partitions=2)
@@ -80,14 +91,17 @@ def test_commits_that_come_due_meanwhile_cover_nothing_that_waits(
     app.run_until_processed(process)
     service.down = True
     app.feed("b")
+    commits = counted_commits(process)
     began_ms = app.clock.now_ms()
     while app.clock.now_ms() < began_ms + 3000:
         process.step()
         assert app.committed() == 1
         assert app.outputs() == [("a", 1)]
+        assert counted_commits(process) == commits
     calls = service.calls
     service.down = False
     app.run_until_processed(process)
+    assert counted_commits(process) > commits
 
     assert calls == 1 + 5
     assert app.outputs() == [("a", 1), ("b", 1)]

@@ -290,7 +290,8 @@ class StreamThread:
         self._pace.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
-        if succeeded:
+        # What waits for a record to be tried again was put off, neither committed nor failed.
+        if any(task.task_id in succeeded and not task.held.commit_put_off for task in committing):
             self._metrics.committed(started_ms, self._pace.committed_ms)
         self._failing.keep(self._manager.tasks, succeeded)
         if failures:  # One pause for all, when none of them holds a transaction open any more.
