@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import IsolationLevel, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
-from tests.broker.reading import answer_of, committed_offsets, create_topics, read_topics, topics_of
+from tests.broker.reading import answer_of, create_topics, read_topics, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
@@ -107,6 +107,12 @@ class SideBySide:
     python: PythonApplications
     guarantee: str = "at_least_once"
     _sources: dict[str, list[str]] = field(default_factory=dict)
+    _groups: dict[str, Consumer] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Let go of the clients that ask for offsets."""
+        for consumer in self._groups.values():
+            consumer.close()
 
     def names(self) -> list[str]:
         """Return the topologies' names."""
@@ -223,7 +229,7 @@ class SideBySide:
             for application, topics in self._sources.items()
         }
         committed = {
-            application: committed_offsets(self.admin, application) for application in read
+            application: self._committed(application, read[application]) for application in read
         }
         newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         ends = self.admin.list_offsets(
@@ -241,6 +247,17 @@ class SideBySide:
             if committed[application].get((topic, number), 0)
             < end_of[topic, number] - self._marks(topic)
         ]
+
+    def _committed(
+        self, application: str, partitions: Sequence[tuple[str, int]]
+    ) -> dict[tuple[str | None, int | None], int]:
+        """Return the offsets of an application; a consumer that stays asks for them again."""
+        if application not in self._groups:
+            config = {"bootstrap.servers": self.servers, "group.id": application}
+            self._groups[application] = Consumer(config)
+        wanted = [TopicPartition(*at) for at in partitions]
+        found = self._groups[application].committed(wanted, timeout=DEADLINE_S)
+        return {(at.topic, at.partition): max(0, at.offset) for at in found}
 
     def _marks(self, topic: str) -> int:
         """Return how many records of a transaction may stand behind the last one."""

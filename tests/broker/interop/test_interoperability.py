@@ -35,7 +35,9 @@ def side_by_side(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
 ) -> Iterator[SideBySide]:
     with JavaApplications(tmp_path / "java.log") as java, PythonApplications() as python:
-        yield SideBySide(broker.bootstrap_servers, admin, unique_name, tmp_path, java, python)
+        both = SideBySide(broker.bootstrap_servers, admin, unique_name, tmp_path, java, python)
+        yield both
+        both.close()
     delete_topics(admin, f"{unique_name}-")
 
 
