@@ -56,6 +56,11 @@ class Program:
         self.started_s = started_s
         self._peak_bytes = 0
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._child.pid
+
     @classmethod
     def start(cls, command: Sequence[str], log_file: Path) -> Self:
         """Start a program; its output goes to `log_file`."""

@@ -39,6 +39,9 @@ GROUP_TAGS = {
 }
 """The tags of each group's metrics, in this order."""
 
+DEAD_LETTER_STAGES = ("deserialization", "processing", "production")
+"""Where a record fails that becomes a dead letter."""
+
 OPERATIONS = (
     "put",
     "put-if-absent",
@@ -151,6 +154,15 @@ def _client() -> Iterator[MetricDefinition]:
         Unit.COUNT,
         Kind.COUNTER,
     )
+    for stage in DEAD_LETTER_STAGES:
+        yield MetricDefinition(
+            CLIENT_GROUP,
+            f"{stage}-dead-letters-total",
+            f"Records that handlers of {stage} errors have sent to dead letter topics; "
+            "one that comes again counts again. Not in Kafka.",
+            Unit.COUNT,
+            Kind.COUNTER,
+        )
     yield gauge("recording-level", "Level metrics are recorded at: 0 INFO, 1 DEBUG, 2 TRACE.")
     shared = "all RocksDB stores of the process together (Kafka: one store)"
     yield gauge(

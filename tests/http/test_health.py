@@ -108,6 +108,11 @@ def test_the_status_tells_how_many_records_went_to_the_dead_letter_queue(
         wait_until(lambda: _status(application)["dead_letter_records"] == 2, "both letters")
 
         assert _status(application)["dead_letter_queue"] == queue
+        lines = application.ask("/metrics").body.decode().splitlines()
+        (counted,) = (
+            line for line in lines if line.startswith("pystreams_processing_dead_letters_total")
+        )
+        assert float(counted.split()[-1]) >= 2, "those of an aborted transaction count again"
 
 
 def test_a_function_that_blocks_is_told_and_makes_a_process_not_ready_but_alive(

@@ -56,6 +56,17 @@ def test_topics_that_a_function_makes_up_without_end_are_not_all_kept() -> None:
         causes.note(context, ValueError(), [DeadLetterRecord(f"dead-{number}", None, None, 0)])
 
     assert len(causes.latest()) == 20
+    assert causes.by_stage() == {"processing": 1000}
+
+
+def test_records_are_counted_by_stage_and_those_that_are_only_dropped_are_not() -> None:
+    causes = causes_of()
+    for stage in ("production", "deserialization", "production"):
+        letter = DeadLetterRecord("dead", None, None, 0)
+        causes.note(ErrorContext(stage, TASK), ValueError(), [letter, letter])
+    causes.note(ErrorContext("processing", TASK), ValueError(), [])
+
+    assert +causes.by_stage() == {"production": 2, "deserialization": 1}
 
 
 def test_a_punctuation_and_a_letter_without_headers_are_told_without_place_and_stack() -> None:

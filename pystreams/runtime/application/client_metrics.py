@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import version
 
 from pystreams.config import StreamsConfig
 from pystreams.metrics import MetricName, MetricValue
-from pystreams.metrics.definitions import CLIENT_GROUP
+from pystreams.metrics.definitions import CLIENT_GROUP, DEAD_LETTER_STAGES
 from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
 from pystreams.stores.engines.shared_memory import shared_memory_usage
 
@@ -20,6 +21,7 @@ def client_metrics(
     alive_threads: int,
     failed_threads: int,
     watchdog: Watchdog,
+    dead_letters: Mapping[str, int],
 ) -> dict[MetricName, MetricValue]:
     """Return the metrics of one client.
 
@@ -30,6 +32,7 @@ def client_metrics(
         alive_threads: Stream threads that run.
         failed_threads: Stream threads that an error has ended.
         watchdog: What stands still.
+        dead_letters: How many records became dead letters, by stage.
     """
     standing_still = Counter(trouble.kind for trouble in watchdog.troubles)
     name, number = state
@@ -45,6 +48,7 @@ def client_metrics(
         "stalled-tasks": standing_still[TroubleKind.STALLED_TASK],
         "stalled-standby-tasks": standing_still[TroubleKind.STALLED_STANDBY],
         "troubles-total": watchdog.begun.total(),
+        **{f"{stage}-dead-letters-total": dead_letters[stage] for stage in DEAD_LETTER_STAGES},
         "recording-level": config.metrics_recording_level.number,
         "block-cache-usage": memory.block_cache,
         "block-cache-pinned-usage": memory.pinned,

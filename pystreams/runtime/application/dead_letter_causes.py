@@ -1,4 +1,4 @@
-"""What an application's dead letters are of: by topic how many, and the last causes.
+"""What an application's dead letters are of: by stage and topic how many, and the last causes.
 
 Handlers are asked by stream threads, and by the clients' own; who looks is another thread.
 """
@@ -6,6 +6,7 @@ Handlers are asked by stream threads, and by the clients' own; who looks is anot
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,6 +71,7 @@ class DeadLetterCauses:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
+        self._stages: Counter[str] = Counter()
         self._records: dict[str, int] = {}
         self._causes: dict[str, dict[_Cause, DeadLetterCause]] = {}
 
@@ -78,8 +80,14 @@ class DeadLetterCauses:
     ) -> None:
         """Note the dead letters of one record."""
         with self._lock:
+            self._stages[context.stage] += bool(letters)
             for letter in letters:
                 self._note(context, error, letter)
+
+    def by_stage(self) -> Counter[str]:
+        """Return how many records became dead letters, by the stage that failed."""
+        with self._lock:
+            return self._stages.copy()
 
     def latest(self) -> tuple[DeadLetters, ...]:
         """Return those of each topic, by name."""

@@ -277,6 +277,7 @@ class KafkaStreams(DiscoveringClient):
             failed_threads=sum(thread.error is not None for thread in threads)
             + (self._runner.replaced if self._runner else 0),
             watchdog=self._watchdog,
+            dead_letters=self._dead_letters.by_stage(),
         )
         for thread in threads:
             metrics.update(thread.metrics())
