@@ -122,7 +122,9 @@ def _joined_windows_of_cogrouped_streams(_case: dict[str, Any], java: Answer) ->
     return "KTable source state store must implement either" in java.get("error", "")
 
 
-def _old_values_of_windows_without_a_cache(case: dict[str, Any], _java: Answer) -> bool:
+def _old_values_of_windows_without_a_cache(case: dict[str, Any], java: Answer) -> bool:
+    # A filter tells that a row is gone only if it was there.
+    deletes = any(record[1] is None for topic in java.get("topics", {}).values() for record in topic)
     uncached: set[str] = set()
     for windowed, step in _aggregations_of_windows(case):
         cached = case["caching"] and step.get("materialized", {}).get("caching", True)
@@ -131,6 +133,8 @@ def _old_values_of_windows_without_a_cache(case: dict[str, Any], _java: Answer) 
     for step in case["steps"]:
         if step.get("from") in uncached:
             if step["op"] in {"group_by", "suppress", "join"}:
+                return True
+            if step["op"] in {"filter", "filter_not"} and deletes:
                 return True
             if step["op"] in {"filter", "filter_not", "map_values"}:
                 uncached.add(step["out"])
