@@ -84,7 +84,7 @@ KINDS = {
     ),
     "window": Kind(
         {"kind": WINDOW, "retention": RETENTION},
-        {"fetch": FETCHES, "put": [("put", "a", 1, 0)]},
+        {"fetch": [*FETCHES, ("values_near", "a", 0, 9)], "put": [("put", "a", 1, 0)]},
     ),
     "timestamped window": Kind(
         {"kind": WINDOW, "retention": RETENTION, "timestamped": True},
@@ -94,6 +94,7 @@ KINDS = {
                 ("fetch_with_timestamp", "a", 0),
                 ("fetch_row", b"a", 0),
                 ("rows_latest_first", b"a", 0, 9),
+                ("values_near", "a", 0, 9),
                 ("sent_with_timestamp", ONE_SESSION),
             ],
             "put": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,39 @@ def test_rows_latest_first_are_those_that_a_backward_fetch_iterates_over(
             store.put_with_timestamp(key, step, step, row[0])
             found.append(row)
         assert found == expected
+        met += len(found)
+        end_of_step(store, chooser)
+    store.close()
+    assert met > 1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_values_near_a_time_are_those_that_a_fetch_iterates_over(
+    engine: StoreEngine,
+    retention: Retention,
+    transactional: bool,
+    seed: int,
+    duplicates: bool,
+    tmp_path: Path,
+) -> None:
+    """Of a store for joins, too, which keeps many values of one key and time."""
+    chooser = random.Random(seed)
+    kept = replace(retention, retain_duplicates=duplicates)
+    spec = spec_of(engine, kind=WINDOW, retention=kept, transactional=transactional)
+    store: Any = Home(tmp_path).open(spec)
+    met = 0
+    for step in range(600):
+        now = SPAN_MS * step // 600
+        for key in chooser.choices(["a", "ab", "a\0", ""], k=3):
+            start = chooser.choice([now, chooser.randrange(now + 1)])
+            store.put(key, step if chooser.random() < 0.8 else None, start)
+        low = chooser.choice([now - 10, chooser.randrange(-20, SPAN_MS)])
+        high = low + chooser.choice([5, 100])
+
+        found = store.values_near("a", low, high)
+
+        assert found == list(store.fetch("a", low, high))
         met += len(found)
         end_of_step(store, chooser)
     store.close()

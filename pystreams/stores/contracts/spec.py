@@ -6,7 +6,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,6 +26,9 @@ EngineFactory = Callable[[str], "KeyValueEngine"]
 
 RowLookup = Callable[[Any], tuple[Any, int]]
 """Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
+
+ValuesNear = Callable[[Any, int, int], Iterable[tuple[int, Any]]]
+"""Called with (key, first time, last time), both inclusive (ms); returns (time, value) in order."""
 
 
 class StoreEngine(Enum):
@@ -168,6 +171,11 @@ class StoreKind:
     def sent_row_lookup(self, store: Any) -> RowLookup:
         """Return the same for rows as they were sent downstream, not those a cache holds back."""
         return self.row_lookup(store)
+
+    def values_near(self, store: Any) -> ValuesNear:
+        """Return the function that finds the values of a key of some time: a join's partners."""
+        near: ValuesNear = store.fetch
+        return near
 
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""

@@ -102,7 +102,7 @@ def merged_range(
 
 
 def merged_entries(
-    store: MergedStore, start: bytes, end: bytes | None, *, none_committed: bool
+    store: MergedStore, start: bytes, end: bytes | None
 ) -> list[tuple[bytes, bytes]]:
     """Return what there is now from `start` (inclusive) to `end` (exclusive), in key order.
 
@@ -110,13 +110,12 @@ def merged_entries(
         store: What is read.
         start: Where to begin.
         end: Where to end; None for behind the last key.
-        none_committed: The caller knows that the engine holds nothing in the range.
     """
     gap = store.gap
     begin, is_empty = gap.start_behind(start, end)
     if is_empty:
         return []
-    committed = [] if none_committed else list(store.engine_range(begin, end))
+    committed = list(store.engine_range(begin, end))
     written = store.sorted_keys.between(begin, end)
     if not written:
         entries = committed

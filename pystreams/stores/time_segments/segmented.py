@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, RowLookup, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
+from pystreams.stores.time_segments.segmented_reader import owners_reader
 from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
-from pystreams.stores.time_segments.time_order import TimeOrder, is_entry
+from pystreams.stores.time_segments.time_order import INDEX, TimeOrder, is_entry
+from pystreams.stores.time_segments.uncommitted_keys import UncommittedKeys
 from pystreams.stores.typed_stores.typed_state_store import TypedStateStore
 
 if TYPE_CHECKING:
@@ -154,7 +156,18 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_dropped", "_order", "_segments", "_warned_of_expired")
+    __slots__ = (
+        "_dropped",
+        "_finds_uncommitted",
+        "_keys",
+        "_order",
+        "_reader",
+        "_segments",
+        "_warned_of_expired",
+    )
+
+    suffix_bytes: ClassVar[int]
+    """Bytes of times and numbers behind the record key."""
 
     def __init__(
         self,
@@ -168,6 +181,8 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         self._order = order
         self._dropped = DroppedRecords()
         self._warned_of_expired = False
+        self._keys = UncommittedKeys(buffer, self.suffix_bytes, b"" if order is None else INDEX)
+        self._reader = owners_reader(buffer, segments, order, self._keys)
         buffer.metadata.stream_time = lambda: segments.stream_time
         super().__init__(buffer, key_serde, value_serde)
 
@@ -182,6 +197,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         self._dropped = context.dropped
         self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired = False
+        self._finds_uncommitted = self._order is None and self._buffer.transactional
 
     @property
     def stream_time(self) -> int:
@@ -253,6 +269,10 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             leave_out=None if self._order is None else is_entry,
         )
 
+    def _shut(self) -> None:
+        super()._shut()
+        self._finds_uncommitted = False
+
     def _write_in_segment(
         self,
         segment: bytes,
@@ -267,12 +287,18 @@ class SegmentedStateStore(TypedStateStore[K, R]):
 
         One that replaces a value is in the index already: an entry is there as long as its key.
         """
-        order = self._order
+        order, keys, buffer = self._order, self._keys, self._buffer
         if order is None:
-            self._write(segment + key, stored, plain, timestamp, self._record)
+            stored_key = segment + key
+            if keys.generation == buffer.generation:
+                keys.note(stored_key, present=stored is not None)
+            self._write(stored_key, stored, plain, timestamp, self._record)
             return
-        if (stored is None or not replaces) and self._buffer.is_open:  # Else the write refuses.
-            write_entry(self._buffer, order.entry(segment, key), present=stored is not None)
+        if (stored is None or not replaces) and buffer.is_open:  # Else the write refuses.
+            entry = order.entry(segment, key)
+            if keys.generation == buffer.generation:
+                keys.note(entry, present=stored is not None)
+            write_entry(buffer, entry, present=stored is not None)
         self._write(order.stored(segment, key), stored, plain, timestamp, self._record)
 
     def _sent(self, key: bytes, time: int) -> bytes | None:

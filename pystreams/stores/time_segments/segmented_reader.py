@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
     from pystreams.stores.time_segments.time_order import TimeOrder
+    from pystreams.stores.time_segments.uncommitted_keys import UncommittedKeys
 
     StoredEntries = Generator[tuple[bytes, bytes], None, None]
 
@@ -149,25 +150,30 @@ class SegmentedReader:
         return self._through_index(order, times, (low, high), reverse=reverse)
 
     def entries(self, times: tuple[int, int], low: bytes, high: bytes) -> list[tuple[bytes, bytes]]:
-        """Return what there is now of some times and keys: see `range`.
+        """Return what there is now of one record key and some times, in order of time.
 
-        For what is little, as of one key; cheaper than an iterator, and what is written meanwhile
-        does not disturb it.
+        Cheaper than an iterator; what is written meanwhile does not disturb it.
+
+        Args:
+            times: See `range`.
+            low: The first key, in each segment.
+            high: The last key, inclusive; of the same record key, and so of the same length.
         """
         first, get, order = max(times[0], self.oldest_readable()), self._reader.get, self._order
         found: list[tuple[bytes, bytes]] = []
         for segment_id in self._segments_of((first, times[1]), reverse=False):
             prefix = segment_prefix(segment_id)
             if order is None:
-                entries = self._entries_from(first, prefix + low, prefix + high + b"\x00")
+                entries = self._entries_between(prefix + low, prefix + high + b"\x00")
                 found += [(key[SEGMENT_ID_BYTES:], stored) for key, stored in entries]
                 continue
-            for entry, _ in self._entries_from(first, *order.entries(prefix, low, high)):
+            for entry, _ in self._entries_between(*order.entries(prefix, low, high)):
                 key = order.key_of_entry(entry)
                 stored = get(order.stored(prefix, key))
                 assert stored is not None, "the owner's index has what is stored"
                 found.append((key, stored))
-        return found
+        # Between them may be longer keys that begin as these do.
+        return [entry for entry in found if len(entry[0]) == len(low)]
 
     def _by_key(
         self, times: tuple[int, int], low: bytes, high: bytes | None, *, reverse: bool
@@ -232,10 +238,8 @@ class SegmentedReader:
         """Return what iterates over stored keys of a time (ms) or later."""
         return self._reader.range
 
-    def _entries_from(
-        self, first_time: int, start: bytes, end: bytes | None
-    ) -> list[tuple[bytes, bytes]]:
-        """Return stored keys of a time (ms) or later, from `start` to `end`, as they are now."""
+    def _entries_between(self, start: bytes, end: bytes | None) -> list[tuple[bytes, bytes]]:
+        """Return stored keys from `start` to `end` (exclusive), as they are now."""
         return list(self._reader.range(start, end))
 
     def _last_segment(self, time_to: int) -> int:
@@ -253,16 +257,48 @@ class OwnersReader(SegmentedReader):
         buffer: The store.
         segments: Its segments.
         order: See `SegmentedReader`.
+        keys: Its uncommitted keys.
     """
 
-    __slots__ = ("_buffer", "_segments")
+    __slots__ = ("_buffer", "_keys", "_segments")
 
     def __init__(
-        self, buffer: BufferedKeyValueStore, segments: Segments, order: TimeOrder | None = None
+        self,
+        buffer: BufferedKeyValueStore,
+        segments: Segments,
+        order: TimeOrder | None,
+        keys: UncommittedKeys,
     ) -> None:
         super().__init__(buffer, segments, order)
         self._buffer = buffer
         self._segments = segments
+        self._keys = keys
+
+    def entries(self, times: tuple[int, int], low: bytes, high: bytes) -> list[tuple[bytes, bytes]]:
+        """Return what there is now of one record key and some times: see `SegmentedReader`."""
+        segments, buffer = self._segments, self._buffer
+        first, last = times
+        if first < segments.oldest_readable:
+            first = segments.oldest_readable
+        if first <= segments.engine_time or not buffer.is_open:
+            return super().entries(times, low, high)
+        interval_ms, order, dirty = self._interval_ms, self._order, buffer.dirty
+        begin, end = segment_prefix(first // interval_ms), segment_prefix(last // interval_ms)
+        if order is None:
+            keys = self._keys.between(begin + low, end + high)
+            return [
+                (key[SEGMENT_ID_BYTES:], stored)
+                for key in keys
+                if (stored := dirty[key]) is not None
+            ]
+        keys = self._keys.between(order.entry(begin, low), order.entry(end, high))
+        found: list[tuple[bytes, bytes]] = []
+        for entry in keys:
+            key = order.key_of_entry(entry)
+            stored = dirty[order.stored(entry[:SEGMENT_ID_BYTES], key)]
+            assert stored is not None, "an entry is there as long as its key"
+            found.append((key, stored))
+        return found
 
     def _range_from(self, first_time: int) -> BytesRange:
         # The engine of one that is not open refuses.
@@ -270,19 +306,20 @@ class OwnersReader(SegmentedReader):
             return self._buffer.uncommitted_range
         return self._buffer.range
 
-    def _entries_from(
-        self, first_time: int, start: bytes, end: bytes | None
-    ) -> list[tuple[bytes, bytes]]:
-        buffer = self._buffer
-        none_committed = first_time > self._segments.engine_time and buffer.is_open
-        return merged_entries(buffer, start, end, none_committed=none_committed)
+    def _entries_between(self, start: bytes, end: bytes | None) -> list[tuple[bytes, bytes]]:
+        return merged_entries(self._buffer, start, end)
 
 
 def owners_reader(
-    buffer: BufferedKeyValueStore, segments: Segments, order: TimeOrder | None = None
+    buffer: BufferedKeyValueStore,
+    segments: Segments,
+    order: TimeOrder | None,
+    keys: UncommittedKeys,
 ) -> SegmentedReader:
-    """Return what the owner of a store reads with."""
-    return (OwnersReader if buffer.transactional else SegmentedReader)(buffer, segments, order)
+    """Return what the owner of a store reads with; see `OwnersReader`."""
+    if buffer.transactional:
+        return OwnersReader(buffer, segments, order, keys)
+    return SegmentedReader(buffer, segments, order)
 
 
 def segmented_view(

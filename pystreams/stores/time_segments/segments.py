@@ -49,18 +49,17 @@ class Segments:
         kept_from: What is of this time (ms) or later is kept beyond the retention, because it is
             still to be sent on; `MAX_TIME` where nothing is.
         oldest_live: The id of the oldest segment that is live; never below 0.
-        oldest_readable: The oldest time (ms) that the owner reads; never below 0.
     """
 
     __slots__ = (
         "_kept_ms",
+        "_moves_at",
         "_spare_ms",
         "committed_stream_time",
         "engine_time",
         "interval_ms",
         "kept_from",
         "oldest_live",
-        "oldest_readable",
         "reads_while_live",
         "retention_ms",
         "stream_time",
@@ -86,7 +85,15 @@ class Segments:
         self.committed_stream_time = NO_TIME
         self.engine_time = NO_TIME
         self.kept_from = MAX_TIME
-        self.oldest_live = self.oldest_readable = 0
+        self.oldest_live = 0
+        self._moves_at = interval_ms + self._kept_ms
+
+    @property
+    def oldest_readable(self) -> int:
+        """The oldest time (ms) that the owner reads; never below 0."""
+        if self.reads_while_live:
+            return self.oldest_live * self.interval_ms
+        return max(0, self.stream_time - self.retention_ms + self.too_old_by)
 
     def id_of(self, timestamp: int) -> int:
         """Return the id of the segment a timestamp (ms) falls into."""
@@ -102,7 +109,7 @@ class Segments:
         if timestamp <= self.stream_time:
             return False
         self.stream_time = timestamp
-        return self._moved()
+        return timestamp >= self._moves_at and self._moved()
 
     def reopen(self, committed_stream_time: int, newest_segment: int | None) -> None:
         """Go on from where the store was at its last commit.
@@ -144,14 +151,11 @@ class Segments:
             self._moved()
 
     def _moved(self) -> bool:
-        """See what is live and read now, once for all reads; return whether what is live moved."""
-        before, stream_time = self.oldest_live, self.stream_time
-        kept_from = min(stream_time - self._kept_ms, self.kept_from)
+        """See what is live now, and when that may move next; return whether it moved."""
+        before = self.oldest_live
+        kept_from = min(self.stream_time - self._kept_ms, self.kept_from)
         self.oldest_live = oldest_live = max(0, kept_from) // self.interval_ms
-        if self.reads_while_live:
-            self.oldest_readable = oldest_live * self.interval_ms
-        else:
-            self.oldest_readable = max(0, stream_time - self.retention_ms + self.too_old_by)
+        self._moves_at = (oldest_live + 1) * self.interval_ms + self._kept_ms
         return oldest_live != before
 
     def _begin_of(self, segment: int | None) -> int:

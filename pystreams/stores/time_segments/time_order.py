@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 _LONG = struct.Struct(">q")
 _MAX_TIME = (1 << 63) - 1
-_INDEX = b"\xff"
+INDEX = b"\xff"
+"""What stands behind the segment in an entry of the index."""
+
 _BEHIND_ALL_TIMES = b"\x80"
 _ENTRY = b""
 
@@ -63,18 +65,18 @@ class TimeOrder:
 
     def entry(self, segment: bytes, key: bytes) -> bytes:
         """Return the entry of the index for a key."""
-        return segment + _INDEX + key
+        return segment + INDEX + key
 
     def entries(self, segment: bytes, low: bytes, high: bytes | None) -> tuple[bytes, bytes | None]:
         """Return bounds of the entries for keys from `low` to `high` (inclusive; None: all)."""
-        first = segment + _INDEX + low
+        first = segment + INDEX + low
         if high is None:
             return first, _LONG.pack(_LONG.unpack(segment)[0] + 1)
-        return first, segment + _INDEX + high + b"\x00"
+        return first, segment + INDEX + high + b"\x00"
 
     def key_of_entry(self, entry: bytes) -> bytes:
         """Return the key an entry of the index is for."""
-        return entry[SEGMENT_ID_BYTES + len(_INDEX) :]
+        return entry[SEGMENT_ID_BYTES + len(INDEX) :]
 
     def between(self, segment: bytes, first: int, last: int) -> tuple[bytes, bytes]:
         """Return bounds of the values of some times (ms, both inclusive) in a segment."""
@@ -89,4 +91,4 @@ class TimeOrder:
 
 def is_entry(stored_key: bytes) -> bool:
     """Return whether a stored key is an entry of the index."""
-    return stored_key[SEGMENT_ID_BYTES] == _INDEX[0]
+    return stored_key[SEGMENT_ID_BYTES] == INDEX[0]

@@ -124,7 +124,9 @@ def _joined_windows_of_cogrouped_streams(_case: dict[str, Any], java: Answer) ->
 
 def _old_values_of_windows_without_a_cache(case: dict[str, Any], java: Answer) -> bool:
     # A filter tells that a row is gone only if it was there.
-    deletes = any(record[1] is None for topic in java.get("topics", {}).values() for record in topic)
+    deletes = any(
+        record[1] is None for topic in java.get("topics", {}).values() for record in topic
+    )
     uncached: set[str] = set()
     for windowed, step in _aggregations_of_windows(case):
         cached = case["caching"] and step.get("materialized", {}).get("caching", True)

@@ -50,7 +50,7 @@ _TIME_ORDERED_KEY = b"time_ordered"
 
 _LONG = struct.Struct(">q")
 _PREFIX_BYTES = 8
-_PREFIX = slice(_PREFIX_BYTES)
+_prefix_of = itemgetter(slice(_PREFIX_BYTES))
 
 _Family = tuple[Rdict, Any]
 """A segment's data, and the handle that a write batch needs."""
@@ -179,7 +179,7 @@ class RocksDBSegmentEngine(DatabaseEngine):
         """
         self._database.opened()
         self._create_families(changes)
-        for prefix, keys in groupby(sorted(changes), key=itemgetter(_PREFIX)):
+        for prefix, keys in groupby(sorted(changes), key=_prefix_of):
             family = self._families.get(prefix)
             if family is not None:  # Else there is nothing to delete.
                 entries = ((key[_PREFIX_BYTES:], changes[key]) for key in keys)
@@ -271,8 +271,11 @@ class RocksDBSegmentEngine(DatabaseEngine):
         return parts
 
     def _create_families(self, changes: Mapping[bytes, bytes | None]) -> None:
-        wanted = {key[:_PREFIX_BYTES] for key, value in changes.items() if value is not None}
-        for prefix in sorted(wanted.difference(self._families)):
+        unknown = set(map(_prefix_of, changes)).difference(self._families)
+        if unknown:
+            entries = changes.items()
+            unknown &= {_prefix_of(key) for key, value in entries if value is not None}
+        for prefix in sorted(unknown):
             name = str(_LONG.unpack(prefix)[0] * self._interval_ms)
             family = self._database.create_family(name)
             handle = self._database.opened().get_column_family_handle(name)

@@ -14,12 +14,13 @@ RocksDBSessionStore, InMemorySessionStore.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pystreams.serdes import serialize_or_raise
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.keys import (
     MAX_TIMESTAMP,
+    SUFFIX_BYTES,
     key_of,
     lower_bound_of_key,
     session_key,
@@ -28,15 +29,11 @@ from pystreams.stores.kinds.session.keys import (
 )
 from pystreams.stores.kinds.session.reads import SessionReads, SessionView
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
-from pystreams.stores.time_segments.segmented_reader import owners_reader, segmented_view
-from pystreams.stores.time_segments.segments import Segments
-from pystreams.stores.time_segments.time_order import TimeOrder
+from pystreams.stores.time_segments.segmented_reader import segmented_view
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
-    from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueIterator
-    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -56,7 +53,9 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_reader",)
+    __slots__ = ()
+
+    suffix_bytes = SUFFIX_BYTES
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "backward_fetch": "fetch",
@@ -75,17 +74,6 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "sent_with_timestamp": "fetch",
         "sessions_near": "fetch",
     }
-
-    def __init__(
-        self,
-        buffer: BufferedKeyValueStore,
-        segments: Segments,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        order: TimeOrder | None = None,
-    ) -> None:
-        self._reader = owners_reader(buffer, segments, order)
-        super().__init__(buffer, segments, key_serde, value_serde, order)
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
         """Write the aggregate of a session; None removes it.
@@ -146,8 +134,6 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         high = upper_bound_of_key(raw_key, min(latest_start, MAX_TIMESTAMP))
         sessions: list[tuple[Windowed[K], V]] = []
         for session, stored in reader.entries((earliest_end, MAX_TIMESTAMP), low, high):
-            if len(session) != len(low):
-                continue  # Of a longer key, which begins as this one does.
             window = window_of(session)
             if window[0] <= latest_start and window[1] >= earliest_end:
                 try:

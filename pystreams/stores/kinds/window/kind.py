@@ -13,6 +13,7 @@ from pystreams.stores.contracts.spec import (
     Retention,
     RowLookup,
     StoreSpec,
+    ValuesNear,
 )
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.dirty_map.of_spec import dirty_map
@@ -88,6 +89,11 @@ class WindowKind(SegmentedKind):
             return row
 
         return lookup
+
+    def values_near(self, store: Any) -> ValuesNear:
+        """Return the function that finds the values of a key of some time."""
+        near: ValuesNear = store.values_near
+        return near
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a window starts and ends."""

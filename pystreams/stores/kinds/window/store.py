@@ -22,6 +22,7 @@ ChangeLoggingWindowBytesStore, CachingWindowStore.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -42,10 +43,9 @@ from pystreams.stores.kinds.window.reads import WindowReads
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
 from pystreams.stores.time_segments.segmented_reader import (
     SegmentedReader,
-    owners_reader,
     segmented_view,
 )
-from pystreams.stores.time_segments.segments import Segments
+from pystreams.stores.time_segments.segments import Segments, segment_prefix
 from pystreams.stores.typed_stores.typed_state_store import TypedView
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ _new_tuple = tuple.__new__
 _PACK_SUFFIX = struct.Struct(">qi").pack
 _PACK_LONG = struct.Struct(">q").pack
 _UNPACK_LONG = struct.Struct(">q").unpack_from
+
+_FEW = 8
+"""So many keys are looked at one by one as fast as the first is searched for."""
 
 
 class WindowsView(WindowReads[K, R], TypedView[K, R]):
@@ -96,11 +99,9 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = (
-        "_reader",
-        "_retention",
-        "_sequence",
-    )
+    __slots__ = ("_retention", "_sequence")
+
+    suffix_bytes = SUFFIX_BYTES
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "all": "fetch",
@@ -113,6 +114,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "fetch_kept": "fetch",
         "fetch_range": "fetch",
         "put": "put",
+        "values_near": "fetch",
     }
 
     def __init__(
@@ -124,7 +126,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         value_serde: Serde[Any] | None,
         order: TimeOrder | None = None,
     ) -> None:
-        self._reader = owners_reader(buffer, segments, order)
         self._retention = retention
         self._sequence = 0
         super().__init__(buffer, segments, key_serde, value_serde, order)
@@ -169,6 +170,46 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         parts = self._view_parts()
         reader = segmented_view(self._buffer, self._segments, isolation_level, self._order)
         return WindowsView(reader, self._retention, **parts)
+
+    def values_near(self, key: K, time_from: int, time_to: int) -> list[tuple[int, R]]:
+        """Return what `fetch` with two times iterates over, as it is now: (start in ms, value)."""
+        raw_key, segments = self._key_bytes(key), self._segments
+        first = max(time_from, segments.oldest_readable)
+        if first > segments.engine_time and self._finds_uncommitted:
+            entries = self._written_near(raw_key, first, time_to)
+        else:
+            entries = self._stored_near(raw_key, time_from, time_to)
+        found: list[tuple[int, R]] = []
+        decode, stored = self._decode, b""
+        try:
+            for start, stored in entries:
+                found.append((start, decode(stored)))
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+        return found
+
+    def _written_near(self, raw_key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Return what was written since the last commit for a key and some time (ms)."""
+        keys = self._keys.of(raw_key)
+        if len(keys) > _FEW:
+            segment = segment_prefix(first // self._segments.interval_ms)
+            keys = keys[bisect_left(keys, segment + window_key(raw_key, first)) :]
+        dirty, entries = self._buffer.dirty, []
+        for key in keys:
+            start = _UNPACK_LONG(key, len(key) - SUFFIX_BYTES)[0]
+            if start > last:
+                break
+            if start >= first and (stored := dirty[key]) is not None:
+                entries.append((start, stored))
+        return entries
+
+    def _stored_near(self, raw_key: bytes, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Return what is stored for a key and some time (ms), written lately or not."""
+        first, last = times = self._times(first, last)
+        if first > last:
+            return []
+        found = self._reader.entries(times, *bounds_of_key(raw_key, first, last))
+        return [(start_of(key), stored) for key, stored in found]
 
     def fetch_kept(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], R]:
         """Iterate as `fetch_all` does, also over windows that only `keep_from` keeps."""
@@ -303,12 +344,11 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
             return
         low, high = bounds_of_key(row_key, first, last)
         for stored_key, stored in reversed(self._reader.entries(times, low, high)):
-            if len(stored_key) == len(low):  # Else of a longer key, which begins as this one does.
-                try:
-                    row = self._decode(stored)
-                except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                    self._raise_undecodable(error, stored)
-                yield start_of(stored_key), row
+            try:
+                row = self._decode(stored)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                self._raise_undecodable(error, stored)
+            yield start_of(stored_key), row
 
     def put_with_timestamp(
         self, key: K, value: V | None, timestamp: int, window_start: int

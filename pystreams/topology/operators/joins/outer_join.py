@@ -95,7 +95,7 @@ class _OuterJoin:
         self._report_error = task.report_error
         self._look_interval_ms = task.settings.outer_join_emit_interval_ms
         self._other_store = task.store(side.other_store)
-        self._fetch = self._other_store.fetch
+        self._near = task.store_kind(side.other_store).values_near(self._other_store)
         self._held_back: HeldBack = task.store(side.held_back)
         self._time: JoinTime = task.shared(side.held_back, JoinTime)
         task.on_init(self._start)
@@ -184,7 +184,7 @@ class _OuterJoin:
         found = False
         # Of a window that ends before time 0 Kafka looks at the first millisecond.
         first, last = timestamp - side.before_ms, max(0, timestamp + side.after_ms)
-        for other_time, other in self._fetch(key, first, last):
+        for other_time, other in self._near(key, first, last):
             found = True
             if other_outer:
                 record.timestamp, record.headers = timestamp, headers

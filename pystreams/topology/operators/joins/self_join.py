@@ -38,7 +38,7 @@ class SelfJoinOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        fetch = node.task.store(self.store).fetch
+        near = node.task.store_kind(self.store).values_near(node.task.store(self.store))
         join, before_ms, after_ms = self.join, self.before_ms, self.after_ms
         kept_ms = self.retention_ms - 1
         forward, report_error, name = node.forward, node.task.report_error, node.name
@@ -54,13 +54,13 @@ class SelfJoinOperator:
             try:
                 as_left = [
                     (other_time, value, other)
-                    for other_time, other in fetch(
+                    for other_time, other in near(
                         key, timestamp - before_ms, max(0, timestamp + after_ms)
                     )
                 ]
                 as_right = [
                     (other_time, other, value)
-                    for other_time, other in fetch(
+                    for other_time, other in near(
                         key, timestamp - after_ms, max(0, timestamp + before_ms)
                     )
                 ]

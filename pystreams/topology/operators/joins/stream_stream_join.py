@@ -121,7 +121,8 @@ class StreamStreamJoinOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        fetch = node.task.store(self.other_store).fetch
+        task = node.task
+        near = task.store_kind(self.other_store).values_near(task.store(self.other_store))
         join, before_ms, after_ms = self.join, self.before_ms, self.after_ms
         forward, report_error, name = node.forward, node.task.report_error, node.name
         record_dropped = node.task.record_dropped
@@ -132,7 +133,7 @@ class StreamStreamJoinOperator:
                 return
             try:
                 # Of a window that ends before time 0 Kafka looks at the first millisecond.
-                for other_time, other in fetch(
+                for other_time, other in near(
                     key, timestamp - before_ms, max(0, timestamp + after_ms)
                 ):
                     try:
