@@ -18,6 +18,10 @@ LogLine = dict[str, Any]
 _TAIL_LINES = 25
 
 
+NOT_IN_TIME = "did not stop in time; what is not committed is processed again after the next start"
+"""What `run` says of a stop that took too long."""
+
+
 class Running:
     """A process that was started, in a process group of its own; one that crashes says where.
 

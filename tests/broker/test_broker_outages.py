@@ -17,7 +17,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
-from tests.broker.application import Application, Running
+from tests.broker.application import NOT_IN_TIME, Application, Running
 from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, Waiting
 from tests.broker.exactly_once.test_kill import (
     check_at_least_once,
@@ -314,4 +314,4 @@ def test_first_signal_ends_an_application_whose_broker_no_longer_answers(
             os.kill(own_broker.state.pid, signal.SIGCONT)
 
     assert running.lines("the last commit failed: a start goes on from one before")
-    assert not running.lines("did not stop in time")
+    assert not running.lines(NOT_IN_TIME)

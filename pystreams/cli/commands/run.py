@@ -28,6 +28,7 @@ from pystreams.cli.processes.first_backfill import (
     FirstBackfillOptions,
     first_backfill_options,
 )
+from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -52,6 +53,7 @@ class RunOptions:
         partitions: With `--dev`, partitions of topics that are created.
         reload: Whether the application is started anew when its files change.
         reloaded: Whether this process is the one that is.
+        stop_timeout_s: How long a clean stop may take (s).
     """
 
     processes: int = 1
@@ -63,6 +65,7 @@ class RunOptions:
     partitions: int | None = None
     reload: bool = False
     reloaded: bool = False
+    stop_timeout_s: float = STOP_TIMEOUT_S
 
     @property
     def is_child(self) -> bool:
@@ -136,6 +139,16 @@ _run_options = grouped(
         is_flag=True,
         help="For development: commit and start again when a file of the application changes: its "
         "modules and configuration, in its directory and below.",
+    ),
+    click.option(
+        "--stop-timeout",
+        "stop_timeout_s",
+        type=click.FloatRange(0, min_open=True),
+        default=STOP_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a clean stop may take; then the process ends with 1, and says where each "
+        "thread is. What kills it (Kubernetes, systemd) has to wait a few seconds longer.",
     ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
@@ -211,7 +224,9 @@ def run(
     if options.reload and not options.reloaded:
         from pystreams.cli.processes.reloading import run_reloading
 
-        ctx.exit(run_reloading(directory_of(application.topology)))
+        ctx.exit(
+            run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout_s)
+        )
     with streams_errors_as_exit_codes():
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
@@ -228,7 +243,7 @@ def run(
         if options.processes > 1:
             from pystreams.cli.processes.children import run_processes
 
-            ctx.exit(run_processes(options.processes))
+            ctx.exit(run_processes(options.processes, stop_timeout_s=options.stop_timeout_s))
         ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
 
 
@@ -305,7 +320,7 @@ def _run_here(
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
     print_lines_at_once()
-    stop = StopRequest(ends_at_second_signal=not options.is_child)
+    stop = StopRequest(ends_at_second_signal=not options.is_child, timeout_s=options.stop_timeout_s)
     if options.is_child or options.reloaded:
         stop_with_parent(stop)
     with stop.by_signals():

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-CLOSE_TIMEOUT_S = 25.0
-"""How long a clean stop may take: less than the 30 s after which Kubernetes kills."""
+STOP_TIMEOUT_S = 25.0
+"""How long a clean stop may take by default: less than the 30 s after which Kubernetes kills."""
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h\n"
@@ -32,9 +32,16 @@ class StopRequest:
 
     Args:
         ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
+        timeout_s: How long a clean stop may take (s).
+
+    Attributes:
+        timeout_s: The same.
     """
 
-    def __init__(self, *, ends_at_second_signal: bool = True) -> None:
+    def __init__(
+        self, *, ends_at_second_signal: bool = True, timeout_s: float = STOP_TIMEOUT_S
+    ) -> None:
+        self.timeout_s = timeout_s
         self._ends_at_second_signal = ends_at_second_signal
         self._event = threading.Event()
         self._hung_up = False

@@ -203,8 +203,8 @@ class TopicManager:
         Raises:
             FatalStreamsError: There is no such topic.
         """
-        with self._lock:
-            known = self._partitions.num_partitions.get(topic)
+        # Without the lock, as sinks ask once a record: the plan is replaced, never changed.
+        known = self._partitions.num_partitions.get(topic)
         if known is not None:
             return known
         counts = self._admin.partition_counts(awaited=firsts_of([topic]))

@@ -20,6 +20,7 @@ _KEYS = {
 }
 _WEIGHTS = (5, 3, 4, 2)
 _NEVER_DELETED = "left"
+_LONG_MS = 30_000
 
 
 @dataclass
@@ -54,7 +55,8 @@ class SharedInputs:
         """Write a record a step.
 
         The first ones bring each partition of each topic forward: what comes first after a restart
-        must not be late, since Kafka Streams forgets the time its windows had.
+        must not be late, since Kafka Streams forgets the time its windows had. The last ones let
+        go of whatever waits for a match.
         """
         for topic in INPUTS:
             for key in {partition_of(key): key for key in _KEYS[topic]}.values():
@@ -68,6 +70,11 @@ class SharedInputs:
             key = self._draw.choice(_KEYS[topic])
             self._write(topic, key, self.time_ms - late_ms, may_delete=True)
             yield
+        self.time_ms += _LONG_MS
+        for topic in ("left", "right"):
+            for key in {partition_of(key): key for key in _KEYS[topic]}.values():
+                self._write(topic, key, self.time_ms)
+                yield
 
     def _write(self, topic: str, key: str, time_ms: int, *, may_delete: bool = False) -> None:
         self._number += 1

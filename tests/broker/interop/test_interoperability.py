@@ -74,6 +74,7 @@ def run(side_by_side: SideBySide, seed: int, records: int) -> None:
     side_by_side.start("python", "p", "python", names)
     feed_and_compare("each on its own")
 
+    side_by_side.restarted = True
     side_by_side.stop("java", "j", names)
     side_by_side.stop("python", "p", both_ways)
     inputs.change_places()

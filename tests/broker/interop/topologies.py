@@ -27,6 +27,11 @@ KAFKA_STREAMS_FORGETS = {
 """Topologies that Kafka Streams does not go on with, of what pystreams has left, and why."""
 
 
+LOOKS_ANEW = {"stream-stream-left", "stream-stream-outer"}
+"""Topologies that let go of what waits a record earlier or later after a restart: when they look is
+decided in memory. What comes out is the same."""
+
+
 def topologies(name: str, application_id: Callable[[str], str]) -> dict[str, Steps]:
     """Return the topologies by name.
 

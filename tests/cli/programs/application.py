@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Sequence
 
 from pystreams import BrokerNotAvailableError, ProcessingError, ProductionError, StreamsError
 from pystreams.cli.commands.run import _display
@@ -21,6 +22,7 @@ from pystreams.cli.processes.client_run import run_until_stopped
 from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.errors import as_streams_error
 from pystreams.runtime.loop.statistics import Statistics, ThreadStatistics, total
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 
 
 class StandIn:
@@ -59,7 +61,7 @@ class StandIn:
         if self._behaviour == "hangs":
             threading.Event().wait()
         if self._behaviour == "is-late":
-            threading.Thread(target=threading.Event().wait).start()
+            threading.Thread(target=threading.Event().wait, name="late-thread").start()
             return False
         self._closed.set()
         self._tell("closed")
@@ -70,6 +72,12 @@ class StandIn:
             self._tell("asked")
             self._closed.wait()
         return total("RUNNING", [ThreadStatistics(tasks_running=3)])
+
+    def metadata_for_local_threads(self) -> Sequence[ThreadMetadata]:
+        return [
+            ThreadMetadata(thread_name=name, silent_ms=0.0, max_poll_interval_ms=1, active_tasks=())
+            for name in ("late-thread", "ended-thread")
+        ]
 
     def _tell(self, step: str) -> None:
         line = f"{step} {self._number or 0} {os.getpid()}\n"
