@@ -337,6 +337,7 @@ def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, pa
             shown = f"{repr(value)[:_SHOWN_KEY_CHARACTERS]} ({kind})"
         message = (
             f"can't serialize the {part} of a record for topic {topic!r}: {shown} does not fit its "
-            f"serde ({error}); set the right {part}_serde on the operation that writes it"
+            f"serde ({error}); set the right {part}_serde on the operation that writes it, or let "
+            f"its functions make a {part} that fits"
         )
         raise SerializationError(message, topic=topic) from error
