@@ -12,7 +12,7 @@ import yaml
 
 from pystreams.cli.commands.run import run
 from pystreams.cli.processes.children import _MARGIN_S
-from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S
+from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.config import Source, StreamsConfig, from_environment
 from tests.docker.dockerfile import FINAL, ROOT, stages
 
@@ -80,7 +80,7 @@ def test_probes_ask_what_is_served_where_it_is_served(workload: str) -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_pod_has_the_time_that_a_clean_stop_may_take(workload: str) -> None:
-    assert pod(workload)["terminationGracePeriodSeconds"] > CLOSE_TIMEOUT_S + _MARGIN_S + 5
+    assert pod(workload)["terminationGracePeriodSeconds"] > STOP_TIMEOUT_S + _MARGIN_S + 5
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

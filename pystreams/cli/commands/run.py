@@ -28,6 +28,7 @@ from pystreams.cli.processes.first_backfill import (
     FirstBackfillOptions,
     first_backfill_options,
 )
+from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -45,6 +46,7 @@ class RunOptions:
     Attributes:
         processes: How many processes share its partitions.
         threads: Stream threads of each.
+        stop_timeout: How long a stop may take (s).
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         report: Whether this one tells its parent how it is doing.
         metrics_port: Where the first process serves metrics.
@@ -56,6 +58,7 @@ class RunOptions:
 
     processes: int = 1
     threads: int | None = None
+    stop_timeout: float = STOP_TIMEOUT_S
     process_number: int | None = None
     report: bool = False
     metrics_port: int | None = None
@@ -137,6 +140,15 @@ _run_options = grouped(
         help="For development: commit and start again when a file of the application changes: its "
         "modules and configuration, in its directory and below.",
     ),
+    click.option(
+        "--stop-timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=STOP_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a stop may take before it ends with an error that says what is not done. "
+        "What kills the process must wait at least 5 s longer (terminationGracePeriodSeconds).",
+    ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
     click.option("--report", is_flag=True, hidden=True),
@@ -170,7 +182,7 @@ def run(
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. Closing the
+    SIGTERM or Ctrl-C commits and stops within seconds, --stop-timeout at most; a second one stops at once. Closing the
     terminal stops it, too.
 
     With --backfill an application that has not run yet, and has more than a million records to
@@ -211,7 +223,9 @@ def run(
     if options.reload and not options.reloaded:
         from pystreams.cli.processes.reloading import run_reloading
 
-        ctx.exit(run_reloading(directory_of(application.topology)))
+        ctx.exit(
+            run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout)
+        )
     with streams_errors_as_exit_codes():
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
@@ -228,7 +242,7 @@ def run(
         if options.processes > 1:
             from pystreams.cli.processes.children import run_processes
 
-            ctx.exit(run_processes(options.processes))
+            ctx.exit(run_processes(options.processes, stop_timeout_s=options.stop_timeout))
         ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
 
 
@@ -305,7 +319,7 @@ def _run_here(
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
     print_lines_at_once()
-    stop = StopRequest(ends_at_second_signal=not options.is_child)
+    stop = StopRequest(options.stop_timeout, ends_at_second_signal=not options.is_child)
     if options.is_child or options.reloaded:
         stop_with_parent(stop)
     with stop.by_signals():

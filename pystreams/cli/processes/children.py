@@ -31,7 +31,7 @@ from pystreams.cli.display.live_line import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.child_reports import REPORT_OPTION, ChildReports
 from pystreams.cli.processes.restarts import Restarts
-from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S, StopRequest
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
 
@@ -54,17 +54,20 @@ _STOPPED = {
 _log = get_logger("pystreams.cli")
 
 
-def run_processes(count: int, command: Sequence[str] | None = None) -> int:
+def run_processes(
+    count: int, command: Sequence[str] | None = None, *, stop_timeout_s: float = STOP_TIMEOUT_S
+) -> int:
     """Run the current command in several processes until they end; return the exit code.
 
     Args:
         count: How many.
         command: The command to start, to which each child's number is added; the running one if
             not given.
+        stop_timeout_s: How long each may take to stop; what is there soon after is killed.
     """
     command = this_command() if command is None else command
     reports = ChildReports(count) if sys.stderr.isatty() else None
-    stop = StopChildren()
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         children = _Children(stop, lambda number: _start(command, number, reports))
         for number in range(1, count + 1):
@@ -113,7 +116,7 @@ def stop_with_parent(stop: StopRequest) -> None:
                 pass
         stop.request()
         # The main thread stops the client; if it can't, nobody is left who would kill it.
-        time.sleep(CLOSE_TIMEOUT_S + _MARGIN_S)
+        time.sleep(stop.timeout_s + _MARGIN_S)
         os._exit(ExitCode.FAILED)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
@@ -263,7 +266,7 @@ def _wait_for_all(
             _log.info("stopping", processes=len(running))
             on_stopping()
             _terminate(running)
-            kill_at_s = time.monotonic() + CLOSE_TIMEOUT_S + _MARGIN_S
+            kill_at_s = time.monotonic() + stop.timeout_s + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:
             _log.error("processes did not stop in time and are killed", processes=len(running))
             _kill(running)

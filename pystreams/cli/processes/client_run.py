@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
-from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pystreams.cli.display.live_line import LiveDisplay
     from pystreams.errors import StreamsError
+    from pystreams.runtime.application.unfinished_threads import UnfinishedThread
     from pystreams.runtime.loop.statistics import Statistics
 
 _WATCH_INTERVAL_S = 0.25
@@ -42,6 +45,9 @@ class RunningStreams(Protocol):
 
     def close(self, *, timeout_s: float) -> bool:
         """Stop, commit, close; return whether that was done in time."""
+
+    def unfinished_threads(self) -> Sequence[UnfinishedThread]:
+        """Return what has not ended, and what it does."""
 
     def statistics(self) -> Statistics:
         """Return how it is doing."""
@@ -74,11 +80,30 @@ def run_until_stopped(
                 _log.info("stopping: commits and closes; a second signal stops at once")
                 if display is not None:
                     display.show_stopping()
-            closed_in_time = streams.close(timeout_s=CLOSE_TIMEOUT_S)
-    return _outcome(streams, closed_in_time=closed_in_time, readable=readable)
+            closed_in_time = streams.close(timeout_s=stop.timeout_s)
+    if closed_in_time:
+        return _outcome(streams, readable=readable)
+    _tell_unfinished(streams, stop.timeout_s)
+    code = ExitCode.FAILED if streams.error is None else _outcome(streams, readable=readable)
+    # Threads still work, and the interpreter would wait for them.
+    sys.stdout.flush()
+    os._exit(code)
 
 
-def _outcome(streams: RunningStreams, *, closed_in_time: bool, readable: bool) -> int:
+def _tell_unfinished(streams: RunningStreams, timeout_s: float) -> None:
+    """Log what has not stopped, and where it is."""
+    unfinished = streams.unfinished_threads()
+    for thread in unfinished:
+        _log.error("has not stopped", thread=thread.name, why=thread.doing, stack=thread.stack)
+    _log.error(
+        "did not stop in time; what is not committed is processed again after the next start. "
+        "If it needs longer, set --stop-timeout",
+        timeout_s=timeout_s,
+        threads=[thread.name for thread in unfinished],
+    )
+
+
+def _outcome(streams: RunningStreams, *, readable: bool) -> int:
     """Log the end; return the exit code."""
     error = streams.error
     if error is not None and isinstance(error.__cause__, BrokenPipeError) and reader_has_gone():
@@ -91,14 +116,6 @@ def _outcome(streams: RunningStreams, *, closed_in_time: bool, readable: bool) -
     if error is not None:
         _log.error("stopped by an error", error=str(error), kind=type(error).__name__)
         return exit_code_of(error)
-    if not closed_in_time:
-        _log.error(
-            "did not stop in time; what is not committed is processed again after the next start",
-            timeout_s=CLOSE_TIMEOUT_S,
-        )
-        # Threads still work, and the interpreter would wait for them.
-        sys.stdout.flush()
-        os._exit(ExitCode.FAILED)
     statistics = streams.statistics()
     _log.info("stopped", records=statistics.processed_records, commits=statistics.commits)
     return ExitCode.DONE

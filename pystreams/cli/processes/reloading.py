@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.cli.processes.children import StopChildren, this_command
-from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S
+from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
@@ -26,25 +26,32 @@ RELOADED_OPTION = "--reloaded"
 """Hidden option of `pystreams run` that makes a process one that is started anew."""
 
 _LOOK_INTERVAL_S = 0.3
+_MARGIN_S = 3.0  # A child that is late says why, and ends by itself.
 _SUFFIXES = (".py", ".toml", ".properties")
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 
 _log = get_logger("pystreams.cli")
 
 
-def run_reloading(directory: Path, command: Sequence[str] | None = None) -> int:
+def run_reloading(
+    directory: Path,
+    command: Sequence[str] | None = None,
+    *,
+    stop_timeout_s: float = STOP_TIMEOUT_S,
+) -> int:
     """Run the current command until a signal stops it, anew after each change of its files.
 
     Args:
         directory: Where the application's files are: modules and configuration in it and below.
         command: The command to start, to which the hidden option is added; the running one if not
             given.
+        stop_timeout_s: How long it may take to stop.
 
     Returns:
         The exit code of the last run.
     """
     command = [*(this_command() if command is None else command), RELOADED_OPTION]
-    stop = StopChildren()
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         while True:
             files = _Files(directory)
@@ -93,15 +100,15 @@ def _run_until_change(command: Sequence[str], files: _Files, stop: StopChildren)
                 _log.warning("waiting for a change", exit_code=child.returncode)
                 told = True
             time.sleep(_LOOK_INTERVAL_S)
-        return _stopped(child)
+        return _stopped(child, stop.timeout_s)
 
 
-def _stopped(child: subprocess.Popen[bytes]) -> int:
+def _stopped(child: subprocess.Popen[bytes], timeout_s: float) -> int:
     """Stop a child, which commits; return its exit code."""
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
         try:
-            child.wait(CLOSE_TIMEOUT_S)
+            child.wait(timeout_s + _MARGIN_S)
         except subprocess.TimeoutExpired:
             child.kill()
     code = child.wait()
