@@ -18,7 +18,10 @@ LogLine = dict[str, Any]
 _TAIL_LINES = 25
 
 
-NOT_IN_TIME = "did not stop in time; what is not committed is processed again after the next start"
+NOT_IN_TIME = (
+    "did not stop in time; what is not committed is processed again after the next start. "
+    "If it needs longer, set --stop-timeout"
+)
 """What `run` says of a stop that took too long."""
 
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams import KafkaStreams, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
-from tests.broker.application import NOT_IN_TIME, Application
+from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import (
@@ -108,32 +108,6 @@ def test_a_stopped_application_waits_for_its_restart_in_a_classic_group_if_its_i
             running.stop()
 
     assert group_members(admin, unique_name) == left
-
-
-def test_a_stop_that_takes_too_long_ends_and_says_where_the_application_is(
-    broker: DevelopmentBroker,
-    admin: AdminClient,
-    create_topic: CreateTopic,
-    unique_name: str,
-    tmp_path: Path,
-) -> None:
-    """In the code of the user, that is, who then knows what to mend."""
-    servers = broker.bootstrap_servers
-    source, output = topics_with_input(servers, create_topic)
-    marker = tmp_path / "stuck"
-    file = write_counts(tmp_path, source, output, STUCK.format(marker=str(marker)))
-    with Application(unique_name, tmp_path, file, {"bootstrap.servers": servers}) as application:
-        running = application.start("--stop-timeout", "0.5")
-        running.wait_until(marker.exists, "the user's code being called")
-        running.process.send_signal(signal.SIGTERM)
-        assert running.ended() == 1
-
-    at_work = running.lines("still at work")
-    assert len(at_work) == 1
-    assert str(file) in str(at_work[0]["stack"])
-    assert source in str(at_work[0]["at_work"])
-    assert running.lines(NOT_IN_TIME)
-    assert committed_offsets(admin, unique_name) == {}
 
 
 @both_signals

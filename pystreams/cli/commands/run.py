@@ -46,6 +46,7 @@ class RunOptions:
     Attributes:
         processes: How many processes share its partitions.
         threads: Stream threads of each.
+        stop_timeout: How long a stop may take (s).
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         report: Whether this one tells its parent how it is doing.
         metrics_port: Where the first process serves metrics.
@@ -53,11 +54,11 @@ class RunOptions:
         partitions: With `--dev`, partitions of topics that are created.
         reload: Whether the application is started anew when its files change.
         reloaded: Whether this process is the one that is.
-        stop_timeout_s: How long a clean stop may take (s).
     """
 
     processes: int = 1
     threads: int | None = None
+    stop_timeout: float = STOP_TIMEOUT_S
     process_number: int | None = None
     report: bool = False
     metrics_port: int | None = None
@@ -65,7 +66,6 @@ class RunOptions:
     partitions: int | None = None
     reload: bool = False
     reloaded: bool = False
-    stop_timeout_s: float = STOP_TIMEOUT_S
 
     @property
     def is_child(self) -> bool:
@@ -142,13 +142,12 @@ _run_options = grouped(
     ),
     click.option(
         "--stop-timeout",
-        "stop_timeout_s",
         type=click.FloatRange(0, min_open=True),
         default=STOP_TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
-        help="How long a clean stop may take; then the process ends with 1, and says where each "
-        "thread is. What kills it (Kubernetes, systemd) has to wait a few seconds longer.",
+        help="How long a stop may take before it ends with an error that says what is not done. "
+        "What kills the process must wait at least 5 s longer (terminationGracePeriodSeconds).",
     ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
@@ -183,8 +182,8 @@ def run(
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. Closing the
-    terminal stops it, too.
+    SIGTERM or Ctrl-C commits and stops within seconds, --stop-timeout at most; a second one stops
+    at once. Closing the terminal stops it, too.
 
     With --backfill an application that has not run yet, and has more than a million records to
     read, is brought up to date on Spark first. The outputs of that history are written too, as a
@@ -225,7 +224,7 @@ def run(
         from pystreams.cli.processes.reloading import run_reloading
 
         ctx.exit(
-            run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout_s)
+            run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout)
         )
     with streams_errors_as_exit_codes():
         loaded = load_topology(application.topology)
@@ -243,7 +242,7 @@ def run(
         if options.processes > 1:
             from pystreams.cli.processes.children import run_processes
 
-            ctx.exit(run_processes(options.processes, stop_timeout_s=options.stop_timeout_s))
+            ctx.exit(run_processes(options.processes, stop_timeout_s=options.stop_timeout))
         ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
 
 
@@ -320,7 +319,7 @@ def _run_here(
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
     print_lines_at_once()
-    stop = StopRequest(ends_at_second_signal=not options.is_child, timeout_s=options.stop_timeout_s)
+    stop = StopRequest(options.stop_timeout, ends_at_second_signal=not options.is_child)
     if options.is_child or options.reloaded:
         stop_with_parent(stop)
     with stop.by_signals():

@@ -55,10 +55,7 @@ _log = get_logger("pystreams.cli")
 
 
 def run_processes(
-    count: int,
-    command: Sequence[str] | None = None,
-    *,
-    stop_timeout_s: float = STOP_TIMEOUT_S,
+    count: int, command: Sequence[str] | None = None, *, stop_timeout_s: float = STOP_TIMEOUT_S
 ) -> int:
     """Run the current command in several processes until they end; return the exit code.
 
@@ -66,11 +63,11 @@ def run_processes(
         count: How many.
         command: The command to start, to which each child's number is added; the running one if
             not given.
-        stop_timeout_s: How long a clean stop may take (s); then they are killed.
+        stop_timeout_s: How long each may take to stop; what is there soon after is killed.
     """
     command = this_command() if command is None else command
     reports = ChildReports(count) if sys.stderr.isatty() else None
-    stop = StopChildren(timeout_s=stop_timeout_s)
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         children = _Children(stop, lambda number: _start(command, number, reports))
         for number in range(1, count + 1):

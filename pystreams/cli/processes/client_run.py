@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pystreams.cli.display.live_line import LiveDisplay
     from pystreams.errors import StreamsError
+    from pystreams.runtime.application.unfinished_threads import UnfinishedThread
     from pystreams.runtime.loop.statistics import Statistics
-    from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 
 _WATCH_INTERVAL_S = 0.25
 
@@ -46,11 +46,11 @@ class RunningStreams(Protocol):
     def close(self, *, timeout_s: float) -> bool:
         """Stop, commit, close; return whether that was done in time."""
 
+    def unfinished_threads(self) -> Sequence[UnfinishedThread]:
+        """Return what has not ended, and what it does."""
+
     def statistics(self) -> Statistics:
         """Return how it is doing."""
-
-    def metadata_for_local_threads(self) -> Sequence[ThreadMetadata]:
-        """Return what its threads say of themselves."""
 
 
 def run_until_stopped(
@@ -81,9 +81,26 @@ def run_until_stopped(
                 if display is not None:
                     display.show_stopping()
             closed_in_time = streams.close(timeout_s=stop.timeout_s)
-    if not closed_in_time and streams.error is None:
-        _end_unfinished(streams, stop.timeout_s)
-    return _outcome(streams, readable=readable)
+    if closed_in_time:
+        return _outcome(streams, readable=readable)
+    _tell_unfinished(streams, stop.timeout_s)
+    code = ExitCode.FAILED if streams.error is None else _outcome(streams, readable=readable)
+    # Threads still work, and the interpreter would wait for them.
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _tell_unfinished(streams: RunningStreams, timeout_s: float) -> None:
+    """Log what has not stopped, and where it is."""
+    unfinished = streams.unfinished_threads()
+    for thread in unfinished:
+        _log.error("has not stopped", thread=thread.name, why=thread.doing, stack=thread.stack)
+    _log.error(
+        "did not stop in time; what is not committed is processed again after the next start. "
+        "If it needs longer, set --stop-timeout",
+        timeout_s=timeout_s,
+        threads=[thread.name for thread in unfinished],
+    )
 
 
 def _outcome(streams: RunningStreams, *, readable: bool) -> int:
@@ -102,33 +119,3 @@ def _outcome(streams: RunningStreams, *, readable: bool) -> int:
     statistics = streams.statistics()
     _log.info("stopped", records=statistics.processed_records, commits=statistics.commits)
     return ExitCode.DONE
-
-
-def _end_unfinished(streams: RunningStreams, timeout_s: float) -> NoReturn:
-    """Tell what is still at work, and end the process."""
-    try:
-        _tell_what_is_at_work(streams, timeout_s)
-    finally:
-        # The interpreter would wait for the threads.
-        sys.stdout.flush()
-        os._exit(ExitCode.FAILED)
-
-
-def _tell_what_is_at_work(streams: RunningStreams, timeout_s: float) -> None:
-    from pystreams.runtime.application.watchdog import stack_of
-
-    for thread in streams.metadata_for_local_threads():
-        if stack := stack_of(thread.thread_name):
-            _log.error(
-                "still at work",
-                thread=thread.thread_name,
-                at_work=thread.at_work,
-                tasks=[str(task.task_id) for task in thread.active_tasks],
-                stack=stack,
-            )
-    _log.error(
-        "did not stop in time; what is not committed is processed again after the next start",
-        timeout_s=timeout_s,
-        cure="`still at work` says where each thread is: if it needs longer, give --stop-timeout "
-        "more seconds, and the platform more than those before it kills",
-    )

@@ -26,6 +26,7 @@ RELOADED_OPTION = "--reloaded"
 """Hidden option of `pystreams run` that makes a process one that is started anew."""
 
 _LOOK_INTERVAL_S = 0.3
+_MARGIN_S = 3.0  # A child that is late says why, and ends by itself.
 _SUFFIXES = (".py", ".toml", ".properties")
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 
@@ -44,13 +45,13 @@ def run_reloading(
         directory: Where the application's files are: modules and configuration in it and below.
         command: The command to start, to which the hidden option is added; the running one if not
             given.
-        stop_timeout_s: How long a clean stop may take (s).
+        stop_timeout_s: How long it may take to stop.
 
     Returns:
         The exit code of the last run.
     """
     command = [*(this_command() if command is None else command), RELOADED_OPTION]
-    stop = StopChildren(timeout_s=stop_timeout_s)
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         while True:
             files = _Files(directory)
@@ -107,7 +108,7 @@ def _stopped(child: subprocess.Popen[bytes], timeout_s: float) -> int:
     if child.poll() is None:
         child.send_signal(signal.SIGTERM)
         try:
-            child.wait(timeout_s)
+            child.wait(timeout_s + _MARGIN_S)
         except subprocess.TimeoutExpired:
             child.kill()
     code = child.wait()

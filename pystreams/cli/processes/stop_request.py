@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 STOP_TIMEOUT_S = 25.0
-"""How long a clean stop may take by default: less than the 30 s after which Kubernetes kills."""
+"""How long a stop may take if `--stop-timeout` does not say: Kubernetes kills after 30 s."""
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h\n"
@@ -30,16 +30,16 @@ _SHOW_CURSOR = b"\x1b[?25h\n"
 class StopRequest:
     """Whether the process was asked to stop; set by signals and by the parent's end.
 
-    Args:
-        ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
-        timeout_s: How long a clean stop may take (s).
-
     Attributes:
-        timeout_s: The same.
+        timeout_s: How long the stop may take (s).
+
+    Args:
+        timeout_s: As the attribute.
+        ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
     """
 
     def __init__(
-        self, *, ends_at_second_signal: bool = True, timeout_s: float = STOP_TIMEOUT_S
+        self, timeout_s: float = STOP_TIMEOUT_S, *, ends_at_second_signal: bool = True
     ) -> None:
         self.timeout_s = timeout_s
         self._ends_at_second_signal = ends_at_second_signal

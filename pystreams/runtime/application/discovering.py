@@ -8,6 +8,8 @@ from pystreams.errors import StreamsError
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
+from pystreams.runtime.application.global_state import global_thread_name
+from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
 from pystreams.runtime.cluster.streams_metadata import (
     HostInfo,
     KeyQueryMetadata,
@@ -19,6 +21,8 @@ from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.serdes import Serde
 from pystreams.topology.graph.nodes import StreamPartitioner
 
+SUPERVISOR_NAME = "pystreams-supervisor"
+
 
 class DiscoveringClient(EmbeddedClient):
     """A client that finds out which instance has what; `KafkaStreams` is the only one.
@@ -29,11 +33,20 @@ class DiscoveringClient(EmbeddedClient):
     def __init__(self, clock: Clock | None = None) -> None:
         super().__init__(clock)
         self._threads: list[StreamThread] = []
+        self._client_id = ""
         self._discovery: Discovery | None = None
 
     def metadata_for_local_threads(self) -> list[ThreadMetadata]:
         """Return what the stream threads and their tasks are doing."""
         return [thread.metadata() for thread in self._threads]
+
+    def unfinished_threads(self) -> list[UnfinishedThread]:
+        """Return which threads have not ended: what a `close` that returned False waits for."""
+        others = (
+            (global_thread_name(self._client_id), "reads the topics of global stores, or waits"),
+            (SUPERVISOR_NAME, "waits for the threads above, or closes what they shared"),
+        )
+        return unfinished_among(self.metadata_for_local_threads(), others)
 
     def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
         """Return all instances that have an `application.server`, as the group has them now.

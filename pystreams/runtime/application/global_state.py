@@ -145,6 +145,11 @@ class GlobalState:
         return self._task.state.stores()[name]
 
 
+def global_thread_name(client_id: str) -> str:
+    """Return the name of a client's thread."""
+    return f"{client_id}-GlobalStreamThread"
+
+
 def global_stream_thread(
     task: GlobalTask,
     config: StreamsConfig,
@@ -163,7 +168,7 @@ def global_stream_thread(
     """
     client_id = parts.identity.client_id
     return GlobalStreamThread(
-        f"{client_id}-GlobalStreamThread",
+        global_thread_name(client_id),
         GlobalParts(
             task=task,
             consumer=parts.clients.global_consumer(f"{client_id}-global-consumer"),

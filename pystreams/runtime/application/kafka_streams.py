@@ -24,7 +24,7 @@ from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
 from pystreams.runtime.application.client_state import State
-from pystreams.runtime.application.discovering import DiscoveringClient
+from pystreams.runtime.application.discovering import SUPERVISOR_NAME, DiscoveringClient
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.application.uncaught_errors import ThreadRunner
@@ -101,7 +101,7 @@ class KafkaStreams(DiscoveringClient):
         self._running_threads: list[threading.Thread] = []
         self._event_loop = EventLoop()
         self._endpoint = PrometheusEndpoint(self.metrics)
-        self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
+        self._supervisor = threading.Thread(target=self._supervise, name=SUPERVISOR_NAME)
         self._stop = threading.Event()
         self._error: StreamsError | None = None
         self._watchdog = Watchdog(self._clock, self._paused)
@@ -170,7 +170,7 @@ class KafkaStreams(DiscoveringClient):
             raise self._error
 
     def close(self, timeout_s: float | None = None, *, leave_group: bool | None = None) -> bool:
-        """Commit and stop; return whether that is done.
+        """Commit and stop; return whether that is done: `unfinished_threads` tells what is not.
 
         A static member, as with `group.protocol=classic`, stays in its group until its session
         ends, so that a restart gets its partitions back at once: one whose state directory was

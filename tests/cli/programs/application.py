@@ -11,7 +11,6 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Sequence
 
 from pystreams import BrokerNotAvailableError, ProcessingError, ProductionError, StreamsError
 from pystreams.cli.commands.run import _display
@@ -21,6 +20,7 @@ from pystreams.cli.processes.children import run_processes, stop_with_parent
 from pystreams.cli.processes.client_run import run_until_stopped
 from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.errors import as_streams_error
+from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
 from pystreams.runtime.loop.statistics import Statistics, ThreadStatistics, total
 from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 
@@ -47,7 +47,7 @@ class StandIn:
                 self.error.__cause__ = error
 
     def wait(self, timeout_s: float) -> bool:
-        if self._behaviour == "fails" and self._fails:
+        if self._behaviour in {"fails", "fails-and-is-late"} and self._fails:
             self.error = ProductionError("the record is too large", topic="out")
         elif self._behaviour == "has-a-bug" and self._fails:
             self.error = as_streams_error(KeyError("internal"))
@@ -55,13 +55,23 @@ class StandIn:
             self.error = BrokerNotAvailableError("no broker answered")
         return self.error is not None or self._running.wait(timeout_s)
 
+    def unfinished_threads(self) -> list[UnfinishedThread]:
+        metadata = ThreadMetadata(
+            thread_name="StreamThread-1",
+            silent_ms=0,
+            max_poll_interval_ms=300_000,
+            active_tasks=(),
+            at_work="task 0_1 processes in-1 at offset 7",
+        )
+        return unfinished_among([metadata], [("one that has ended", "nothing")])
+
     def close(self, *, timeout_s: float) -> bool:
         assert timeout_s > 0
         self._tell("closing")
         if self._behaviour == "hangs":
             threading.Event().wait()
-        if self._behaviour == "is-late":
-            threading.Thread(target=threading.Event().wait, name="late-thread").start()
+        if self._behaviour in {"is-late", "fails-and-is-late"}:
+            threading.Thread(target=threading.Event().wait, name="StreamThread-1").start()
             return False
         self._closed.set()
         self._tell("closed")
@@ -72,12 +82,6 @@ class StandIn:
             self._tell("asked")
             self._closed.wait()
         return total("RUNNING", [ThreadStatistics(tasks_running=3)])
-
-    def metadata_for_local_threads(self) -> Sequence[ThreadMetadata]:
-        return [
-            ThreadMetadata(thread_name=name, silent_ms=0.0, max_poll_interval_ms=1, active_tasks=())
-            for name in ("late-thread", "ended-thread")
-        ]
 
     def _tell(self, step: str) -> None:
         line = f"{step} {self._number or 0} {os.getpid()}\n"
