@@ -182,8 +182,8 @@ def run(
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and stops within seconds, --stop-timeout at most; a second one stops at once. Closing the
-    terminal stops it, too.
+    SIGTERM or Ctrl-C commits and stops within seconds, --stop-timeout at most; a second one stops
+    at once. Closing the terminal stops it, too.
 
     With --backfill an application that has not run yet, and has more than a million records to
     read, is brought up to date on Spark first. The outputs of that history are written too, as a
