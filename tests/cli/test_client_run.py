@@ -133,6 +133,27 @@ def test_a_close_that_takes_too_long_ends_with_1_though_threads_still_work() -> 
         assert "did not stop in time" in str(application.logs()[-1]["message"])
 
 
+def test_a_close_that_takes_too_long_tells_which_thread_is_not_done_and_where_it_is() -> None:
+    with started("is-late") as application:
+        application.wait_for("started")
+        application.send(TERM)
+        assert application.end() == 1
+        *_, thread, last = application.logs()
+    assert thread["thread"] == "StreamThread-1"
+    assert thread["why"] == "task 0_1 processes in-1 at offset 7"
+    assert "in wait" in str(thread["stack"])
+    assert last["threads"] == ["StreamThread-1"]
+    assert last["timeout_s"] == 25
+
+
+def test_an_error_ends_the_process_though_another_thread_does_not_stop() -> None:
+    with started("fails-and-is-late") as application:
+        assert application.end() == 1
+        told = [line["message"] for line in application.logs()]
+    assert "has not stopped" in told
+    assert told[-1] == "stopped by an error"
+
+
 def test_on_a_terminal_there_is_one_live_line() -> None:
     ours, theirs = pty.openpty()
     with started("runs", stderr=theirs) as application:

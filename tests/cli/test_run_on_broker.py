@@ -133,6 +133,36 @@ def test_a_stop_commits_what_was_processed(
     assert lines[-1]["records"] == 10
 
 
+def test_a_stop_that_a_function_blocks_names_the_task_and_the_line(
+    application: Application,
+) -> None:
+    application.file.write_text(
+        application.file.read_text()
+        .replace("str.upper", "block")
+        .replace(
+            "builder =",
+            "import os, threading\n\ndef block(value):\n"
+            '    os.write(2, b"blocks\\n")\n    threading.Event().wait()\n\nbuilder =',
+        )
+    )
+    application.create_topics()
+    application.write(1)
+    options = (*application.settings(), "--stop-timeout", "1.5")
+    with application.running(*options) as process:
+        assert process.stderr is not None
+        while process.stderr.readline() != "blocks\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        code, told = ended(process)
+
+    assert code == 1, told
+    *_, thread, supervisor, last = [json.loads(line) for line in told.splitlines()]
+    assert f"{application.name}-in" in thread["why"]
+    assert "in block" in thread["stack"]
+    assert supervisor["thread"] == "pystreams-supervisor"
+    assert last["timeout_s"] == 1.5
+
+
 def test_several_processes_share_the_work(application: Application) -> None:
     application.create_topics()
     application.write(10)
