@@ -283,6 +283,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "topology",
         "dead_letters",
         "troubles",
+        "unfinished_threads",
         "wait",
     },
     "StateQueryResult": {"values"},
