@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from pystreams import (
     Record,
     State,
     StateRestoreListener,
+    Stores,
     StreamsBuilder,
     TopicPartition,
     serdes,
@@ -263,6 +265,52 @@ def test_topology_of_a_global_table_alone_runs_and_is_queried(
     assert streams.state is State.NOT_RUNNING
     streams.clean_up()
     assert not list(tmp_path.glob(f"{unique_name}/global*"))
+
+
+def test_processor_that_blocks_while_a_global_store_is_filled_is_told_with_its_line(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    servers, topic, answered = broker.bootstrap_servers, create_topic("words"), Event()
+    produce(servers, topic, [(b"a", b"first")])
+
+    class WaitsForAnAnswer(Processor[str, str, None, None]):
+        def process(self, record: Record[str, str]) -> None:
+            answered.wait()
+
+    builder = StreamsBuilder()
+    words = Stores.key_value_store_builder(
+        Stores.in_memory_key_value_store("words"), serdes.STRING, serdes.STRING
+    )
+    builder.add_global_store(
+        words, topic, WaitsForAnAnswer, key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+    }
+    with KafkaStreams(builder.build(), config) as streams:
+        try:
+            wait_until(lambda: streams.troubles, "told")
+            [trouble] = streams.troubles
+        finally:
+            answered.set()
+        wait_until(
+            lambda: streams.state is State.RUNNING, "running", told=lambda: str(streams.error)
+        )
+        wait_until(lambda: not streams.troubles, "over")
+
+    assert trouble.of.endswith("-GlobalStreamThread")
+    assert f"it fills global stores from {topic}-0, offset 0" in trouble.text
+    assert "answered.wait()" in trouble.stack
+    [line, *_] = [
+        each.getMessage() for each in caplog.records if "stands still" in each.getMessage()
+    ]
+    assert "answered.wait()" in line
 
 
 class MeetsDamage(Processor[str, str, None, None]):

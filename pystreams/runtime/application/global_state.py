@@ -7,19 +7,20 @@ either isolation level. Differs from Kafka, where `query` does not answer for gl
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import StateStoreCorruptedError, StoreNotAvailableError, StreamsError
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.loop.global_stream_thread import GlobalParts, GlobalStreamThread
+from pystreams.runtime.loop.global_stream_thread import GlobalStreamThread
 from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult
 from pystreams.runtime.settings import global_task_settings
+from pystreams.runtime.tasks.global_parts import GlobalParts
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.local_store import LocalStore
@@ -88,6 +89,11 @@ class GlobalState:
         """Whether global stores are all there is to the topology, and they are filled."""
         filled = self._thread is not None and self._thread.filled.is_set()
         return filled and not self._plan.subtopologies
+
+    @property
+    def threads(self) -> Sequence[GlobalStreamThread]:
+        """The thread, once there is one."""
+        return () if self._thread is None else (self._thread,)
 
     def stop_filling(self) -> None:
         """Ask the thread to end if it is still filling: nobody reads the stores yet."""

@@ -365,6 +365,7 @@ class KafkaStreams(DiscoveringClient):
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
             watch.start(config.metadata_max_age_ms, self._fail)
+            self._watchdog.start(lambda: [*self._threads, *self._global.threads], self._finished)
             if self._global.fill(config, parts, topics.global_counts):
                 self._run_threads(parts, cleaner)
         finally:
@@ -384,7 +385,6 @@ class KafkaStreams(DiscoveringClient):
         ]
         for thread in running:
             thread.start()
-        self._watchdog.start(self._threads, self._finished)
         if self._stop.is_set():
             self.close(0)
         if self._global.is_all:

@@ -16,14 +16,14 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
 
 _log = get_logger("pystreams.watchdog")
@@ -64,6 +64,13 @@ class Trouble:
     stack: str = ""
 
 
+class WatchedThread(Protocol):
+    """A thread that says how it gets on."""
+
+    def metadata(self) -> ThreadMetadata:
+        """Return what it is at; from any thread."""
+
+
 def stack_of(thread_name: str) -> str:
     """Return where a thread is, innermost call last; nothing if there is no such thread."""
     ident = next((each.ident for each in threading.enumerate() if each.name == thread_name), None)
@@ -72,7 +79,7 @@ def stack_of(thread_name: str) -> str:
 
 
 class Watchdog:
-    """Watches the stream threads of one application.
+    """Watches the stream threads of one application, and the one of its global stores.
 
     Args:
         clock: The clock.
@@ -99,12 +106,17 @@ class Watchdog:
         # What was seen of a task when it last moved, and when that was.
         self._moved: dict[tuple[str, bool], tuple[Hashable, float]] = {}
 
-    def start(self, threads: Sequence[StreamThread], ended: threading.Event) -> None:
-        """Look at threads from now on, in a thread of its own, until the application has ended."""
+    def start(self, threads: Callable[[], Iterable[WatchedThread]], ended: threading.Event) -> None:
+        """Look at the threads there are, in a thread of its own, until the application has ended.
+
+        Args:
+            threads: Returns them; those that do not run are passed over.
+            ended: Set when it has.
+        """
 
         def watch() -> None:
             while not ended.wait(_LOOK_EVERY_S):
-                self.look([thread.metadata() for thread in threads])
+                self.look([thread.metadata() for thread in threads()])
 
         threading.Thread(target=watch, name="pystreams-watchdog", daemon=True).start()
 
@@ -166,7 +178,7 @@ def _of_thread(thread: ThreadMetadata, now_ms: float, stack: str) -> Iterator[Tr
     yield Trouble(
         TroubleKind.BLOCKED_THREAD,
         thread.thread_name,
-        f"{at_work}; what it does is in the stack. No other task of the thread goes on meanwhile",
+        f"{at_work}; what it does is in the stack. Nothing else of the thread goes on meanwhile",
         since_ms,
         stack,
     )

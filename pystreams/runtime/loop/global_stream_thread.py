@@ -18,8 +18,7 @@ it is followed are read, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from pystreams.errors import (
     FatalStreamsError,
@@ -31,14 +30,11 @@ from pystreams.errors import (
     as_streams_error,
 )
 from pystreams.ids import TopicPartition
-from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
-from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.ports import AdminPort, ChangelogBatch, ProducerPort, RestoreConsumerPort
-from pystreams.runtime.settings import ThreadSettings
-from pystreams.runtime.tasks.restore_listener import StateRestoreListener
-from pystreams.runtime.tasks.task_directories import TaskDirectories
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.ports import ChangelogBatch, ProducerPort
+from pystreams.runtime.tasks.global_parts import GlobalParts
 
 _BATCH_RECORDS = 10_000
 _PIECE_RECORDS = 1_000
@@ -46,37 +42,9 @@ _WITHOUT_LIMIT_BYTES = 64 << 20  # Committed at the latest then: nobody wants it
 _DAMAGES_MAX = 3  # So often stores are begun anew while they are filled.
 _RETRY_PAUSE_S = 0.5
 _LOG_EVERY_MS = 10_000
+_IN_NO_GROUP_MS = 1 << 62  # It has no poll interval to keep to.
 
 _log = get_logger("pystreams.global")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalParts:
-    """What the thread is made of.
-
-    Attributes:
-        task: What fills the stores.
-        consumer: Reads the topics; in no group.
-        producer: Makes what sends dead letters.
-        admin: Tells what the topics hold.
-        directories: Has the stores' directory.
-        clock: The clock.
-        settings: How long to wait for records, how often to commit, and how much to hold.
-        look_interval_ms: How often to look whether the topics are still the same.
-        failed: Called with what has failed, when it has; tasks are to end then.
-        listener: Told how the stores are filled.
-    """
-
-    task: GlobalTask
-    consumer: RestoreConsumerPort
-    producer: Callable[[], ProducerPort]
-    admin: AdminPort
-    directories: TaskDirectories
-    clock: Clock
-    settings: ThreadSettings
-    look_interval_ms: int
-    failed: Callable[[StreamsError], None]
-    listener: StateRestoreListener
 
 
 class GlobalStreamThread:
@@ -108,8 +76,8 @@ class GlobalStreamThread:
         self._topic_ids: dict[str, str] = {}
         self._missing: set[str] = set()
         self._to_empty: dict[str, str] = {}
-        self._committed_ms = self._looked_ms = self._logged_ms = 0.0
-        self._uncommitted = False
+        self._committed_ms = self._looked_ms = self._logged_ms = self._seen_ms = 0.0
+        self._uncommitted, self._at_work = False, ""
         self._producer: ProducerPort | None = None
         limit = parts.settings.memory.uncommitted_max_bytes
         self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
@@ -128,6 +96,17 @@ class GlobalStreamThread:
             for partition, end in self._unfilled.copy().items()
         )
 
+    def metadata(self) -> ThreadMetadata:
+        """Return what it is at, and how long ago it was seen to get on."""
+        silent_ms = 0.0 if self.error else self._clock.monotonic_ms() - self._seen_ms
+        return ThreadMetadata(
+            thread_name=self.name,
+            silent_ms=silent_ms,
+            max_poll_interval_ms=_IN_NO_GROUP_MS,
+            active_tasks=(),
+            at_work=self._at_work,
+        )
+
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
@@ -135,6 +114,7 @@ class GlobalStreamThread:
 
         After a failure the stores stay as they are until it is stopped: tasks may still read them.
         """
+        self._seen_ms = self._clock.monotonic_ms()
         try:
             self.fill()
             while not self._stop.is_set():
@@ -252,6 +232,7 @@ class GlobalStreamThread:
             _log.info("filling global stores", topics=topics, records=remaining)
 
     def _poll(self) -> None:
+        self._seen_ms = self._clock.monotonic_ms()
         batches = self._parts.consumer.poll(
             _BATCH_RECORDS, self._parts.settings.polls.poll_ms / 1000
         )
@@ -265,10 +246,13 @@ class GlobalStreamThread:
         now_ms = self._clock.now_ms()
         for start in range(0, len(messages), _PIECE_RECORDS):
             piece = messages[start : start + _PIECE_RECORDS]
+            self._seen_ms = self._clock.monotonic_ms()
+            self._at_work = f"it fills global stores from {partition}, offset {piece[0].offset()}"
             self._task.process(partition, piece, now_ms)
             self._uncommitted = True
             if self._task.state.uncommitted_bytes() > self._uncommitted_max_bytes:
                 self._commit()
+        self._at_work = ""
         next_offset = self._next_offsets[partition]
         if messages:
             last_offset = messages[-1].offset()
