@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
@@ -81,13 +81,21 @@ def run_until_stopped(
                 if display is not None:
                     display.show_stopping()
             closed_in_time = streams.close(timeout_s=stop.timeout_s)
-    if closed_in_time:
-        return _outcome(streams, readable=readable)
-    _tell_unfinished(streams, stop.timeout_s)
-    code = ExitCode.FAILED if streams.error is None else _outcome(streams, readable=readable)
-    # Threads still work, and the interpreter would wait for them.
-    sys.stdout.flush()
-    os._exit(code)
+    if not closed_in_time:
+        _end_unfinished(streams, stop.timeout_s, readable=readable)
+    return _outcome(streams, readable=readable)
+
+
+def _end_unfinished(streams: RunningStreams, timeout_s: float, *, readable: bool) -> NoReturn:
+    """Tell what is not done, and end the process: the interpreter would wait for the threads."""
+    code: int = ExitCode.FAILED
+    try:
+        _tell_unfinished(streams, timeout_s)
+        if streams.error is not None:
+            code = _outcome(streams, readable=readable)
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
 def _tell_unfinished(streams: RunningStreams, timeout_s: float) -> None:
