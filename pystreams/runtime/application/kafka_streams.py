@@ -290,6 +290,7 @@ class KafkaStreams(DiscoveringClient):
     # ------------------------------------------------------------------ supervisor
 
     def _supervise(self) -> None:
+        self._watchdog.start(lambda: [*self._threads, *self._global.threads], self._finished)
         try:
             self._run()
         except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
@@ -365,7 +366,6 @@ class KafkaStreams(DiscoveringClient):
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
             watch.start(config.metadata_max_age_ms, self._fail)
-            self._watchdog.start(lambda: [*self._threads, *self._global.threads], self._finished)
             if self._global.fill(config, parts, topics.global_counts):
                 self._run_threads(parts, cleaner)
         finally:
