@@ -170,8 +170,7 @@ def test_record_that_comes_and_leaves_between_two_commits_is_not_logged(home: Ho
 def test_record_that_leaves_as_it_comes_is_logged_both_ways(home: Home) -> None:
     """As Kafka does with a grace period of 0."""
     buffer = opened(home)
-    put(buffer, at(10))
-    assert len(list(let_leave(buffer, 10))) == 1
+    assert len(exchange(buffer, at(10), 10)) == 1
     commit(buffer)
 
     assert [value is None for _, value, _ in home.logged()] == [False, True]

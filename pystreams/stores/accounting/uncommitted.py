@@ -12,7 +12,7 @@ from pystreams.record import GrowthWatch
 
 
 class UncommittedBytes:
-    """The count of a store; the store adds to it and calls `note` above `watched_bytes`.
+    """The count of a store; the store adds to it, and calls `note` above `watched_bytes`.
 
     Attributes:
         uncommitted_bytes: Bytes of keys and values that wait for a commit.
@@ -43,6 +43,12 @@ class UncommittedBytes:
         """Say so at each write that leaves more than `bound_bytes` uncommitted."""
         self._bound_bytes = bound_bytes
         self.watched_bytes = min(bound_bytes, self.max_uncommitted_bytes)
+
+    def add(self, size_bytes: int) -> None:
+        """Count more bytes."""
+        self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size_bytes
+        if uncommitted > self.watched_bytes:
+            self.note(uncommitted)
 
     def note(self, uncommitted_bytes: int) -> None:
         """Raise the high-water mark, and say so when the bound is exceeded."""

@@ -22,9 +22,7 @@ in RocksDB up to a compaction; and the store's read cache has better uses.
 Invariants:
 - Every record is in memory that is not stored, and every stored one below `_beyond`. Nothing that
   has left is at `_beyond` or above it.
-- `_in_order` ascends by time. What comes below its end goes into `_late`, a heap. Equal times are
-  put in the order of keys as they leave, together.
-- Below `_quick_until` the first in `_in_order` are the first of all.
+- What is in memory is in order of time: `waiting_line`.
 
 Differs from Kafka: what comes and leaves between two commits is not logged; the changelog records
 carry the record's timestamp, not the producer's time; a sequence number that is taken is not used
@@ -37,18 +35,16 @@ Spec: KIP-923; Kafka RocksDBTimeOrderedKeyValueBuffer.
 
 from __future__ import annotations
 
-import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
+from pystreams.stores.kinds.buffer.passage import Passage
+from pystreams.stores.kinds.buffer.waiting_line import NEVER, Place, WaitingLine
 from pystreams.stores.kinds.buffer.waiting_record import (
     FRAME_BYTES,
-    KEY,
     LAST_SEQUENCE,
     NO_ORIGIN,
     SEQUENCE,
@@ -76,19 +72,20 @@ from pystreams.stores.kinds.buffer.waiting_record import (
 from pystreams.stores.typed_stores.typed_state_store import BufferedStateStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from pystreams.ids import TopicPartition
     from pystreams.stores.contracts.state_store import StateStoreContext
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 KEPT_BYTES = 2 * 1024 * 1024
 """What memory keeps of stored records from one commit to the next; half of it is read at once."""
-_UNKNOWN = sys.maxsize
-_timestamp, _sequence = itemgetter(TIMESTAMP), itemgetter(SEQUENCE)
+_sequence = itemgetter(SEQUENCE)
 
-_Place = tuple[int, bytes]
-"""Timestamp, and key with sequence number: the order of stored keys."""
-_BEGINNING: _Place = (0, b"")
-_NOWHERE: _Place = (sys.maxsize, b"")
+_Source = Origin | ConsumedMessage
+_BEGINNING: Place = (0, b"")
+_NOWHERE: Place = (NEVER, b"")
 
 
 class TimeOrderedBuffer(BufferedStateStore):
@@ -106,16 +103,11 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     __slots__ = (
         "_beyond",
-        "_in_order",
+        "_flushed_sequence",
         "_kept_bytes",
-        "_late",
         "_latest_before",
-        "_left",
-        "_newest",
-        "_quick_until",
-        "_sequence",
+        "_line",
         "_through",
-        "_topic_bytes",
         "in_bytes",
     )
 
@@ -123,17 +115,27 @@ class TimeOrderedBuffer(BufferedStateStore):
         super().__init__(buffer)
         self.in_bytes = InBytes()
         self._kept_bytes = kept_bytes
-        self._in_order: deque[Waiting] = deque()
-        self._late: list[tuple[int, int, Waiting]] = []
-        # Since the last flush: what left the store, and at which time; what came and left at once.
-        self._left: list[tuple[Waiting, int]] = []
+        self._line = WaitingLine(self._place_of)
+        # What came and left at once since the last flush, and at which time.
         self._through: list[tuple[Waiting, int]] = []
-        self._newest: Waiting | None = None
         self._beyond = _BEGINNING
-        self._quick_until = -1  # Below it leaving is taking off `_in_order`, and no more.
-        self._sequence = 0
-        self._topic_bytes = 0  # Of the longest topic that was stored: not asked of each record.
-        self._latest_before = _UNKNOWN
+        self._flushed_sequence = 0
+        self._latest_before = NEVER
+
+    def passage(self, passage: Passage) -> Callable[[Any, Any, int, Headers], None]:
+        """Return a join's step, which does for most records what `exchange` does for each."""
+        if passage.grace_period_ms <= 0:
+            return passage.otherwise  # Each leaves as it comes.
+        return passage.through(self._line, self._buffer, self.leave_until)
+
+    @property
+    def left_until(self) -> int:
+        """Up to which time (ms) all have left."""
+        return self._line.left_until
+
+    def begin(self, grace_period_ms: int) -> None:
+        """Take it that what may have left, by what is stored, has left; for a start."""
+        self._line.left_until = self.latest_timestamp() - grace_period_ms
 
     def exchange(
         self,
@@ -156,55 +158,26 @@ class TimeOrderedBuffer(BufferedStateStore):
             data_bytes: Bytes of key and value.
             until: See `leave_until`; -1 lets none go.
         """
+        line, buffer = self._line, self._buffer
+        source, size_bytes = self._source(message, data_bytes + bytes_of(headers))
+        line.message_type = None if isinstance(message, WaitingMessage | None) else type(message)
+        if self._latest_before == NEVER:
+            self._latest_before = self.latest_timestamp()
         if timestamp <= self._latest_before:
             self._pass_earlier_lives(key, timestamp)
-        size_bytes = FRAME_BYTES + data_bytes
-        if headers:
-            size_bytes += bytes_of(headers)
-        source: Origin | ConsumedMessage = NO_ORIGIN
-        if message is not None:
-            source = message
-            if not self._topic_bytes:
-                self._topic_bytes = len(message.topic() or "")  # Topics are ASCII.
-            size_bytes += self._topic_bytes
-            if len(message.value() or b"") > size_bytes or type(message) is WaitingMessage:
-                source = origin_of_message(message)
-        self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
-        self._newest = waiting = (timestamp, sequence, key, value, headers, source, size_bytes)
-        in_order, buffer = self._in_order, self._buffer
-        if not in_order or in_order[-1][TIMESTAMP] <= timestamp:
-            in_order.append(waiting)
-        else:
-            heappush(self._late, (timestamp, sequence, waiting))
-            self._quick_until = -1
-        uncommitted = buffer.uncommitted_bytes + size_bytes
-        leaving: Iterable[Waiting] | None = None
-        if until < timestamp and until < self._quick_until:
-            if in_order[0][TIMESTAMP] > until:
-                leaving = ()
-            elif in_order[1][TIMESTAMP] > until:  # Mostly one leaves; the newest stays.
-                first = in_order.popleft()
-                leaving = (first,)
-                uncommitted -= first[SIZE_BYTES]
-                if not first[SIZE_BYTES]:
-                    self._left.append((first, until))
-        if leaving is None:
-            buffer.uncommitted_bytes = uncommitted
-            leaving = self.leave_until(until)
-            uncommitted = buffer.uncommitted_bytes
-        buffer.uncommitted_bytes = uncommitted
-        if uncommitted > buffer.watched_bytes:
-            buffer.note(uncommitted)
-        return leaving
+            line.message_type = None
+        line.sequence += 1
+        waiting = (timestamp, line.sequence, key, value, headers, source, size_bytes)
+        line.put(waiting)
+        buffer.add(size_bytes)
+        return self._leave(until, waiting)
 
     def leave_until(self, timestamp: int) -> Iterable[Waiting]:
         """Take out the records with a timestamp (ms) up to this one, in order of time, then key.
 
         What is in memory is gone at once; of the rest each part, once it is asked for.
         """
-        if timestamp >= self._beyond[TIMESTAMP]:
-            return self._leave_in_parts(timestamp)
-        return self._note_left(self._take_until(timestamp), timestamp)
+        return self._leave(timestamp, None)
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -226,10 +199,10 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     def flush_cache(self) -> None:
         """Store and log what has come and is still there, and what has left the store."""
-        if self._newest is None and not self._left:
+        if not self._changed():
             return
-        buffer = self._buffer
-        held, came = self._held(), []
+        line, buffer = self._line, self._buffer
+        held, came, left, write = line.held(), [], line.left, buffer.write
         for number, waiting in enumerate(held):
             if waiting[SIZE_BYTES]:
                 buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
@@ -239,26 +212,26 @@ class TimeOrderedBuffer(BufferedStateStore):
             buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
             stored = as_stored(waiting, self.in_bytes)
             came.append(stored)
-            self._left.append((stored, timestamp))
+            left.append((stored, timestamp))
         came.sort(key=_sequence)
-        write = buffer.write
         for waiting in came:
-            self._topic_bytes = max(self._topic_bytes, len(origin_of(waiting).topic))
+            self._note_topic(origin_of(waiting).topic)
             value = packed(waiting)
             write(stored_key_of(waiting), value, logged(value), waiting[TIMESTAMP], NO_RECORD)
-        for waiting, timestamp in self._left:
+        for waiting, timestamp in left:
             write(stored_key_of(waiting), None, None, timestamp, NO_RECORD)
-        self._forget_changes()
+        self._through.clear()
+        self._flushed_sequence = line.sequence
         self._keep(held)
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable, with the offsets, atomically."""
-        assert self._newest is None, f"store {self.name}: commit before flush_cache"
+        assert not self._changed(), f"store {self.name}: commit before flush_cache"
         self._buffer.commit(changelog_offsets)
 
     def rollback(self) -> None:
         """Drop everything written since the last commit."""
-        if self._newest is not None or self._left or self._buffer.dirty:
+        if self._changed() or self._buffer.dirty:
             self._forget()
         self._buffer.rollback()
 
@@ -267,64 +240,64 @@ class TimeOrderedBuffer(BufferedStateStore):
         for key, stored in self._buffer.engine_range(None, None):
             yield key, logged(stored), unpacked(key, stored).timestamp, ()
 
-    def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
+    def _source(self, message: ConsumedMessage | None, size: int) -> tuple[_Source, int]:
+        """Return what tells where a record came from, and how many bytes it is once stored.
+
+        Args:
+            message: The message it was made of.
+            size: Bytes of its key, value and headers.
+        """
+        if message is None:
+            return NO_ORIGIN, FRAME_BYTES + size
+        if not self._line.overhead_bytes:
+            self._note_topic(message.topic() or "")
+        size += self._line.overhead_bytes
+        if type(message) is WaitingMessage:
+            return origin_of_message(message), size
+        large = len(message.value() or b"") > size
+        return origin_of_message(message) if large else message, size
+
+    def _note_topic(self, topic: str) -> None:
+        """Count records as those of the longest topic there was: it is not asked of each."""
+        topic_bytes = len(topic)  # Topics are ASCII.
+        self._line.overhead_bytes = max(self._line.overhead_bytes, FRAME_BYTES + topic_bytes)
+
+    def _leave(self, timestamp: int, newest: Waiting | None) -> Iterable[Waiting]:
+        """Take out what is due at a time (ms); `newest` is what has come in this very step."""
+        line = self._line
+        line.left_until = max(line.left_until, timestamp)
+        if timestamp >= self._beyond[TIMESTAMP]:
+            return self._leave_in_parts(timestamp, newest)
+        taken = line.take_until(timestamp, self._beyond[TIMESTAMP])
+        return self._note_left(taken, timestamp, newest)
+
+    def _leave_in_parts(self, timestamp: int, newest: Waiting | None) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""
+        line = self._line
         while timestamp >= self._beyond[TIMESTAMP]:
-            first, beyond = self._take_until(self._beyond[TIMESTAMP]), self._beyond
-            while first and self._place_of(first[-1]) >= beyond:
-                self._in_order.appendleft(first.pop())
-            yield from self._note_left(first, timestamp)
+            beyond = self._beyond
+            first = line.take_until(beyond[TIMESTAMP], beyond[TIMESTAMP])
+            line.put_back(first, beyond)
+            yield from self._note_left(first, timestamp, newest)
             self._read_on()
-        yield from self._note_left(self._take_until(timestamp), timestamp)
+        taken = line.take_until(timestamp, self._beyond[TIMESTAMP])
+        yield from self._note_left(taken, timestamp, newest)
 
-    def _take_until(self, time: int) -> list[Waiting]:
-        """Take out of memory the records up to a time (ms), in order."""
-        in_order, late = self._in_order, self._late
-        taken: list[Waiting] = []
-        while True:
-            if late and (not in_order or late[0][TIMESTAMP] < in_order[0][TIMESTAMP]):
-                if late[0][TIMESTAMP] > time:
-                    break
-                taken.append(heappop(late)[-1])
-            elif in_order and in_order[0][TIMESTAMP] <= time:
-                taken.append(in_order.popleft())
-            else:
-                break
-        if not late:
-            self._quick_until = self._beyond[TIMESTAMP]
-        if len(taken) > 1:
-            self._sort_equal_times(taken)
-        return taken
-
-    def _note_left(self, leaving: list[Waiting], timestamp: int) -> list[Waiting]:
+    def _note_left(
+        self, leaving: list[Waiting], timestamp: int, newest: Waiting | None
+    ) -> list[Waiting]:
         """Take note that records leave at a time (ms); return them."""
         for waiting in leaving:
             if not waiting[SIZE_BYTES]:
-                self._left.append((waiting, timestamp))
-            elif waiting is self._newest:
+                self._line.left.append((waiting, timestamp))
+            elif waiting is newest:
                 self._through.append((waiting, timestamp))
             else:
                 self._buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
         return leaving
 
-    def _sort_equal_times(self, ascending: list[Waiting]) -> None:
-        """Put records that ascend by time in the order of their places."""
-        before = -1
-        for timestamp, *_ in ascending:
-            if timestamp == before:
-                ascending.sort(key=self._place_of)
-                return
-            before = timestamp
-
-    def _held(self) -> list[Waiting]:
-        """Return what is in memory, by time."""
-        if not self._late:
-            return list(self._in_order)
-        return sorted([*self._in_order, *(waiting for _, _, waiting in self._late)], key=_timestamp)
-
-    def _place_of(self, waiting: Waiting) -> _Place:
-        key = waiting[KEY]
-        raw_key = key if type(key) is bytes else self.in_bytes.key(key)
+    def _place_of(self, waiting: Waiting) -> Place:
+        raw_key = self.in_bytes.key_of(waiting)
         return waiting[TIMESTAMP], place_in_order(raw_key, waiting[SEQUENCE])
 
     def _read_on(self) -> None:
@@ -342,11 +315,7 @@ class TimeOrderedBuffer(BufferedStateStore):
                 self._beyond = (timestamp, place + b"\x00")
                 break
         entries.close()
-        in_order = self._in_order
-        if in_order and found and in_order[0][TIMESTAMP] < found[-1][TIMESTAMP]:
-            self._in_order = deque(sorted([*found, *in_order], key=_timestamp))
-        else:
-            in_order.extendleft(reversed(found))
+        self._line.join_in(found)
 
     def _keep(self, held: list[Waiting]) -> None:
         """Keep in memory what there is room for; all of it is stored now."""
@@ -354,7 +323,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         if held and held[-1][TIMESTAMP] >= beyond[TIMESTAMP]:
             kept = [waiting for waiting in held if self._place_of(waiting) < beyond]
         if sum(map(held_bytes, kept)) > self._kept_bytes:
-            self._sort_equal_times(kept)
+            self._line.sort_equal_times(kept)
             room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
                 room_bytes -= held_bytes(waiting)
@@ -362,23 +331,17 @@ class TimeOrderedBuffer(BufferedStateStore):
                     self._beyond = self._place_of(waiting)
                     del kept[number:]
                     break
-        self._in_order = deque(kept)
-        self._late.clear()
-        self._quick_until = self._beyond[TIMESTAMP]
+        self._line.keep(kept, self._beyond[TIMESTAMP])
 
     def _pass_earlier_lives(self, key: Any, timestamp: int) -> None:
         """Let the next number be above those that equal keys and times got before a restart."""
-        if self._latest_before == _UNKNOWN:
-            self._latest_before = self.latest_timestamp()
-        if timestamp > self._latest_before:
-            return
         raw_key = key if type(key) is bytes else self.in_bytes.key(key)
         first = key_in_order(timestamp, place_in_order(raw_key, 0))
         last = key_in_order(timestamp, place_in_order(raw_key, LAST_SEQUENCE))
         entries = self._buffer.range(first, last + b"\x00", reverse=True)
         for stored_key, _ in entries:
             if len(stored_key) == len(first):  # Else of another key, which begins with this one.
-                self._sequence = max(self._sequence, sequence_of(stored_key))
+                self._line.sequence = max(self._line.sequence, sequence_of(stored_key))
                 break
         entries.close()
 
@@ -387,14 +350,12 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     def _forget(self) -> None:
         """Know nothing of what the store holds, and hold nothing beside it."""
-        self._in_order.clear()
-        self._late.clear()
-        self._forget_changes()
-        self._beyond = _BEGINNING
-        self._quick_until = -1
-        self._latest_before = _UNKNOWN
-
-    def _forget_changes(self) -> None:
-        self._left.clear()
+        self._line.clear()
         self._through.clear()
-        self._newest = None
+        self._flushed_sequence = self._line.sequence
+        self._beyond = _BEGINNING
+        self._latest_before = NEVER
+
+    def _changed(self) -> bool:
+        """Return whether anything came or left since the last flush."""
+        return self._line.sequence != self._flushed_sequence or bool(self._line.left)

@@ -125,15 +125,16 @@ class WaitingMessage:
         in_bytes: Of the join's buffer.
 
     Attributes:
+        in_bytes: That of the join's buffer.
         waiting: The record.
     """
 
-    __slots__ = ("_in_bytes", "waiting")
+    __slots__ = ("in_bytes", "waiting")
 
     waiting: Waiting
 
     def __init__(self, in_bytes: InBytes) -> None:
-        self._in_bytes = in_bytes
+        self.in_bytes = in_bytes
 
     def topic(self) -> str:
         """Return the topic."""
@@ -152,11 +153,11 @@ class WaitingMessage:
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self._in_bytes.key_of(self.waiting)
+        return self.in_bytes.key_of(self.waiting)
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self._in_bytes.value_of(self.waiting)
+        return self.in_bytes.value_of(self.waiting)
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
@@ -206,13 +207,13 @@ def as_stored(waiting: Waiting, in_bytes: InBytes) -> Waiting:
 
 def place_in_order(key: bytes, sequence: int) -> bytes:
     """Return what stands behind the timestamp in a stored key: the order of equal times."""
-    return key + _INT.pack(sequence)
+    return key + _INT.pack(sequence & LAST_SEQUENCE)
 
 
 def stored_key_of(waiting: Waiting) -> bytes:
     """Return the key of the entry that stores a record; its own key is bytes."""
     key: bytes = waiting[KEY]
-    return _KEY_HEAD.pack(0, waiting[TIMESTAMP]) + key + _INT.pack(waiting[SEQUENCE])
+    return _KEY_HEAD.pack(0, waiting[TIMESTAMP]) + place_in_order(key, waiting[SEQUENCE])
 
 
 def key_in_order(timestamp: int, place: bytes) -> bytes:

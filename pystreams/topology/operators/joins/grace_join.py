@@ -26,6 +26,7 @@ from typing import Any
 from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, lasting_type, serialize_or_raise
+from pystreams.stores.kinds.buffer.passage import Passage
 from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
 from pystreams.stores.kinds.buffer.waiting_record import InBytes, Waiting, WaitingMessage
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext, Step
@@ -68,17 +69,11 @@ class GraceJoinOperator:
             bytes if key_type is None else serialize_key,
             bytes if value_type is None else serialize_value,
         )
-        present, due = WaitingMessage(in_bytes), -1 - grace_period_ms
-
-        def start() -> None:
-            nonlocal due
-            due = max(due, buffer.latest_timestamp() - grace_period_ms)
-
-        task.on_init(start)
+        waited = WaitingMessage(in_bytes)
+        task.on_init(lambda: buffer.begin(grace_period_ms))
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            nonlocal due
-            if key is None or value is None or timestamp < due:
+            if key is None or value is None or timestamp < buffer.left_until:
                 join(key, value, timestamp, headers)
                 return
             try:
@@ -87,8 +82,6 @@ class GraceJoinOperator:
                 _report_unfit(node, (serialize_key, key), (serialize_value, value))
                 return
             message = context.message
-            if timestamp - grace_period_ms > due:
-                due = timestamp - grace_period_ms
             leaving = buffer.exchange(
                 key if type(key) is key_type else raw_key,
                 value if type(value) is value_type else raw_value,
@@ -96,19 +89,14 @@ class GraceJoinOperator:
                 headers,
                 message,
                 len(raw_key) + len(raw_value),
-                due,
+                max(buffer.left_until, timestamp - grace_period_ms),
             )
             for waiting in leaving:
-                context.message, present.waiting = present, waiting
-                timestamp, _, key, value, headers, _, _ = waiting
-                if type(key) is key_type and type(value) is value_type:
-                    join(key, value, timestamp, headers)  # Mostly: no more calls than this.
-                else:
-                    join_read(waiting)
+                join_read(waiting)
             context.message = message
 
         def join_read(waiting: Waiting) -> None:
-            context.message, present.waiting = present, waiting
+            context.message, waited.waiting = waited, waiting
             timestamp, _, key, value, headers, _, _ = waiting
             try:
                 key = key if type(key) is key_type else read_key(key)
@@ -119,22 +107,31 @@ class GraceJoinOperator:
             join(key, value, timestamp, headers)
 
         def let_go(until: int) -> None:
-            nonlocal due
-            due = until
-            for waiting in buffer.leave_until(due):
+            for waiting in buffer.leave_until(until):
                 join_read(waiting)
 
-        return self._going_on_while_idle(node, step, lambda: due, let_go)
+        passage = Passage(
+            record=context,
+            waited=waited,
+            grace_period_ms=grace_period_ms,
+            serialize_key=serialize_key,
+            serialize_value=serialize_value,
+            key_type=key_type,
+            value_type=value_type,
+            let_go=join,
+            let_go_read=join_read,
+            otherwise=step,
+        )
+        return self._going_on_while_idle(node, buffer.passage(passage), let_go)
 
     def _going_on_while_idle(
-        self, node: NodeContext, step: Step, due: Callable[[], int], let_go: Callable[[int], None]
+        self, node: NodeContext, step: Step, let_go: Callable[[int], None]
     ) -> Step:
         """Return the step of a join whose records also leave while its input is silent.
 
         Args:
             node: The join's node.
             step: Takes a record.
-            due: Returns until when records have left (ms).
             let_go: Lets those go up to a later time.
         """
         if self.idle_timeout_ms is None:
@@ -148,7 +145,7 @@ class GraceJoinOperator:
             nonlocal latest
             latest = buffer.latest_timestamp()
             reached = task.committed_number(number, -1) - grace_period_ms
-            if reached > due():
+            if reached > buffer.left_until:
                 let_go(reached)
 
         def noting(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -158,11 +155,11 @@ class GraceJoinOperator:
             step(key, value, timestamp, headers)
 
         task.on_init(start)
-        task.commit_number(number, lambda: due() + grace_period_ms)
+        task.commit_number(number, lambda: buffer.left_until + grace_period_ms)
         go_on_while_idle(
             node,
             self.idle_timeout_ms,
-            stream_time=lambda: due() + grace_period_ms,
+            stream_time=lambda: buffer.left_until + grace_period_ms,
             waits_until=lambda: latest + grace_period_ms if latest >= 0 else NOTHING_WAITS,
             move_to=lambda stream_time: let_go(stream_time - grace_period_ms),
         )
