@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 DELETED_REPARTITION = (
-    "a repartition topic was deleted: start again, which makes it anew. Records in it that were "
-    "not processed are lost; to have them, process all input again after `pystreams reset`"
+    "a repartition topic was deleted: start again. Where a state store here holds what was read of "
+    "it, the application then makes it anew and stops with the choices; elsewhere it goes on. "
+    "Records in it that were not processed are lost; to have them, process all input again after "
+    "`pystreams reset`"
 )
 DELETED_CHANGELOG = (
     "a changelog was deleted: start again. Where a state store here holds what it held, the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ from tests.broker.reading import create_topics, delete_named, produce, read_all
 ONE_RECORD = [(b"key", bytes(8))]
 MADE_ANEW = "internal topics were missing and are made anew: what they held, if anything, is lost"
 
+GROUPING = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+source = builder.stream("{source}", key_serde=serdes.STRING, value_serde=serdes.BYTES)
+grouped = source.group_by(lambda key, value: key, name="again")
+grouped.count(name="counts").to_stream().to("{output}", value_serde=serdes.LONG)
+config = {{"default.key.serde": "string", "default.value.serde": "bytes"}}
+"""
 REPARTITIONING = """
 from pystreams import StreamsBuilder, serdes
 
@@ -125,3 +135,44 @@ def test_a_repartition_topic_deleted_while_the_application_is_down_is_told_when_
     assert (told["level"], told["topics"]) == ("warning", [repartition])
     assert "pystreams reset" in told["cure"]
     assert not second.lines("internal topics created")
+
+
+def test_a_repartition_topic_deleted_under_a_running_application_with_state_is_cured_as_it_says(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+) -> None:
+    servers, source, output = broker.bootstrap_servers, create_topic("in"), create_topic("out")
+    topology = tmp_path / "again.py"
+    topology.write_text(GROUPING.format(source=source, output=output))
+    settings = {
+        "bootstrap.servers": servers,
+        "commit.interval.ms": 100,
+        "processing.guarantee": "exactly_once",
+        "producer.topic.metadata.propagation.max.ms": 5000,
+    }
+    repartition = f"{unique_name}-again-repartition"
+    with Application(unique_name, tmp_path, topology, settings) as application:
+        with application.running() as running:
+            produce(servers, source, ONE_RECORD)
+            running.wait_until(lambda: len(read_all(servers, output)) == 1, "output")
+            delete_named(admin, repartition)
+            produce(servers, source, ONE_RECORD)
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert "a repartition topic was deleted: start again. Where a state store" in error["error"]
+
+        with application.running() as running:
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        accepted = re.search(rf"accepted\.source\.topic\.ids=({repartition}:\S+)", error["error"])
+        assert accepted, error
+        with application.running(accepted_source_topic_ids=accepted[1]) as running:
+            running.wait_until(lambda: last_count(servers, output) == 2, "count")
+            running.stop()
+        with application.running() as running:
+            produce(servers, source, ONE_RECORD)
+            running.wait_until(lambda: last_count(servers, output) == 3, "count")
+            running.stop()

@@ -71,6 +71,9 @@ def seconds_between(first: LogLine, last: LogLine) -> float:
         ("an operator inserted before an unnamed count", "classic"),
         pytest.param("the store of a count renamed", "consumer", marks=pytest.mark.sweep),
         pytest.param("a source topic added", "classic", marks=pytest.mark.sweep),
+        pytest.param(
+            "an operator inserted before an unnamed count", "consumer", marks=pytest.mark.sweep
+        ),
     ],
 )
 def test_an_edited_topology_that_is_restarted_at_once_processes_at_once(

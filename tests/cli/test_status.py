@@ -115,3 +115,12 @@ def test_a_group_that_never_was_is_told(group: Group) -> None:
 
     assert answer.exit_code == 1
     assert f"there is no group '{group.name}'" in answer.stderr
+
+
+def test_without_a_broker_the_exit_code_says_so() -> None:
+    answer = CliRunner().invoke(
+        status, ["app", "-c", "bootstrap.servers=127.0.0.1:1", "-c", "request.timeout.ms=1500"]
+    )
+
+    assert answer.exit_code == 3
+    assert "no broker answered at 127.0.0.1:1" in answer.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pystreams import StreamsBuilder, TopicPartition, Topology, serdes
+from pystreams.runtime.core.task import StreamTask
 from pystreams.testing.simulation import (
     Faults,
     ManualClock,
@@ -119,9 +120,15 @@ class Application:
         raise AssertionError("\n".join(["input is left", *self.faults.trace[-40:]]))
 
 
+def tasks_of(process: SimulatedProcess) -> dict[str, StreamTask]:
+    """Return a process's running tasks by their ids."""
+    running = (task for thread in process.threads for task in thread._manager.running())
+    return {str(task.task_id): task for task in running}
+
+
 def running_tasks(process: SimulatedProcess) -> list[str]:
     """Return the ids of a process's running tasks."""
-    return [str(task.task_id) for thread in process.threads for task in thread._manager.running()]
+    return list(tasks_of(process))
 
 
 def stored_counts(process: SimulatedProcess, store: str = "counts") -> dict[str, int]:

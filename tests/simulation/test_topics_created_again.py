@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import FatalStreamsError, StreamsBuilder, serdes
+from pystreams import FatalStreamsError, MissingSourceTopicError, StreamsBuilder, serdes
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.simulation.applications import Application, running_tasks, stored_counts
+from tests.simulation.applications import (
+    Application,
+    counting,
+    running_tasks,
+    stored_counts,
+    tasks_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -315,6 +321,30 @@ def test_a_topic_created_again_while_the_application_runs_is_noticed(tmp_path: P
 
     with pytest.raises(FatalStreamsError, match=f"its id was {former} and is {topic_id(app)}"):
         input_topics.watch(counts)
+
+
+@pytest.mark.parametrize(
+    ("topology", "topic", "task_id", "cure"),
+    [
+        (counting(), "in", "0_0", "pystreams topics create in"),
+        (counting_values(), "app-again-repartition", "1_0", "repartition topic was deleted: start"),
+    ],
+    ids=["of the user's", "of ours"],
+)
+def test_a_topic_that_is_gone_is_told_without_an_id_to_accept(
+    topology: Topology, topic: str, task_id: str, cure: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path)
+    process = app.process("p0", topology)
+    app.feed("a")
+    process.start()
+    settle(process)
+    input_topics, _ = watched(app, topology)
+    task = tasks_of(process)[task_id]
+    app.broker.delete_topic(topic)
+
+    with pytest.raises(MissingSourceTopicError, match=cure):
+        input_topics.check_offsets(task, {}, dict)
 
 
 def test_a_topic_that_a_pattern_matches_later_is_noted_from_then_on(tmp_path: Path) -> None:

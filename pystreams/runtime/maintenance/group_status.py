@@ -82,12 +82,13 @@ def group_status(
     Raises:
         StreamsError: No answer in time, or the broker refuses.
     """
+    # The first to be asked, which says why brokers do not answer, or refuse.
+    existing = admin.partition_counts()
     description = admin.describe_group(group).result(_ANSWER_TIMEOUT_S)
     committed = admin.committed_offsets(group)
     owners = {
         partition: member for member in description.members for partition in member.partitions
     }
-    existing = admin.partition_counts()
     topics = {at.topic for at in (*committed, *owners)} & existing.keys()
     wanted = [
         TopicPartition(topic, number)

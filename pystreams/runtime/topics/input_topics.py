@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_entries
@@ -172,6 +172,7 @@ class InputTopics:
 
         Raises:
             FatalStreamsError: It has, of a partition without a committed offset.
+            MissingSourceTopicError: Likewise, and the topic was deleted.
             RetriableClientError: No answer in time; or the first offset was committed while it
                 restored, by whoever had its partitions when this thread stood still.
         """
@@ -221,6 +222,8 @@ class InputTopics:
                 stores=sorted(holding),
             )
             return
+        if topic_id is None:
+            raise MissingSourceTopicError([topic])
         raise FatalStreamsError(
             f"task {task_id}: the group has no committed offset of {partition} any more, and state "
             f"of {_named(holding)} holds what was read of it up to offset "
