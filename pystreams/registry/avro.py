@@ -11,7 +11,8 @@ import orjson
 
 from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import Read, RegistrySerde, Write
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
+from pystreams.registry.ruled_schema import RuledSchema
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
 
@@ -69,8 +70,7 @@ class AvroSerde(RegistrySerde[T]):
         if readers == writers:
             # Nothing to resolve, which costs each record.
             readers = None
-        from_plain = None if self.model is None else plain_functions(self.model)[1]
-        name = "" if self.model is None else self.model.__name__
+        from_plain = self._from_plain(where)
         if _is_bytes(writers):
             return lambda data: cast("Any", data[skipped_bytes:])
 
@@ -82,14 +82,59 @@ class AvroSerde(RegistrySerde[T]):
             except Exception as error:
                 kind = type(error).__name__
                 raise ValueError(f"{where}: {kind}: {error}") from error
+            return plain if from_plain is None else from_plain(plain)
+
+        return read
+
+    def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
+        """Return the function that writes values with a schema that has rules."""
+        write_plain: Write = ruled_serdes().avro_writer(ruled, prefix)
+        if self.model is None:
+            return write_plain
+        to_plain, where = plain_functions(self.model)[0], ruled.where
+
+        def write(value: Any) -> bytes:
             try:
-                return plain if from_plain is None else from_plain(plain)
+                plain = to_plain(value)
+            except Exception as error:
+                raise ValueError(f"{where}: {error}") from error
+            return write_plain(plain)
+
+        return write
+
+    def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
+        """Return the function that reads records by rules, and resolves them to the own schema."""
+        read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
+        where = ruled.where
+        own, into = self.own_schema(), self._parsed(ruled.read_into, where)
+        if own is not None and self._parsed(own, where) != into and not _is_bytes(into):
+            # The rules are those of the writer's values, which are bytes once more for that.
+            resolve = self.make_reader(ruled.read_into, 0, where)
+            write = AvroSerde[Any](self.client, None, self.choice).make_writer(
+                ruled.read_into, b"", where
+            )
+            return lambda data: resolve(write(read_plain(data)))
+        from_plain = self._from_plain(where)
+        if from_plain is None:
+            return read_plain
+        finish = from_plain
+        return lambda data: finish(read_plain(data))
+
+    def _from_plain(self, where: str) -> Callable[[Any], T] | None:
+        """Return the function that makes values of plain ones; None where they are left plain."""
+        if self.model is None:
+            return None
+        from_plain, name = plain_functions(self.model)[1], self.model.__name__
+
+        def finish(plain: Any) -> T:
+            try:
+                return cast("T", from_plain(plain))
             except Misfit as error:
                 raise ValueError(f"{where}: {error.text(name)}") from None
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
 
-        return read
+        return finish
 
     def _parsed(self, schema: Any, where: str) -> Any:
         return parsed_schema(self.client, schema, where)[0]
