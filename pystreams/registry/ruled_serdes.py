@@ -176,7 +176,7 @@ def _rule_error(failure: RuleFailure, where: str, *, shows_values: bool) -> Exce
         return ValueError(f"{named}: {type(cause).__name__}{reason}")
     reason = str(cause)
     if cause.__cause__ is not None:
-        reason += f" ({type(cause.__cause__).__name__}: {cause.__cause__})"
+        reason += f" ({type(cause.__cause__).__name__}: {' '.join(str(cause.__cause__).split())})"
     if not _is_of_keys(failure):
         return ValueError(f"{named}: {reason}")
     return SchemaRegistryError(

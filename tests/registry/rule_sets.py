@@ -5,12 +5,10 @@ from __future__ import annotations
 from base64 import standard_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from confluent_kafka.schema_registry import (
-    Metadata,
-    MetadataTags,
     Rule,
     RuleKind,
     RuleMode,
@@ -18,6 +16,7 @@ from confluent_kafka.schema_registry import (
     RuleSet,
     Schema,
 )
+from confluent_kafka.schema_registry.confluent.meta_pb2 import field_meta
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from pystreams import Serde
@@ -32,7 +31,7 @@ BILL_AVRO = orjson.dumps(
         "name": "Bill",
         "namespace": "shop",
         "fields": [
-            {"name": "card", "type": "string"},
+            {"name": "card", "type": "string", "confluent:tags": ["PII"]},
             {"name": "cents", "type": "long"},
         ],
     }
@@ -41,7 +40,10 @@ BILL_JSON = orjson.dumps(
     {
         "type": "object",
         "title": "Bill",
-        "properties": {"card": {"type": "string"}, "cents": {"type": "integer"}},
+        "properties": {
+            "card": {"type": "string", "confluent:tags": ["PII"]},
+            "cents": {"type": "integer"},
+        },
         "required": ["card"],
     }
 ).decode()
@@ -57,6 +59,7 @@ BILL_FILE = FileDescriptorProto(
         )
     ],
 )
+BILL_FILE.message_type[0].field[0].options.Extensions[field_meta].tags.append("PII")
 BILL_TEXT = 'syntax = "proto3"; package shop; message Bill { string card = 1; int64 cents = 2; }'
 BILL_PROTOBUF = standard_b64encode(BILL_FILE.SerializeToString()).decode()
 BillMessage: Any = classes(BILL_FILE)["shop.Bill"]
@@ -74,7 +77,7 @@ class Format:
         text: The schema of a bill.
         bill: Makes one of a card's number and an amount.
         plain: Makes a dict of one.
-        card: The name of the field that rules find by its tag.
+        card: The full name of the field that is tagged PII.
     """
 
     schema_type: str
@@ -84,11 +87,9 @@ class Format:
     card: str
 
     def schema(self, *rules: Rule, migrations: tuple[Rule, ...] = ()) -> Schema:
-        """Return the schema of a bill with rules; its card is tagged PII."""
-        # A tuple, as confluent-kafka 2.16.0 can not hash a list there.
-        tags = MetadataTags(cast("dict[str, list[str]]", {self.card: ("PII",)}))
+        """Return the schema of a bill with rules."""
         rule_set = RuleSet(list(migrations), list(rules))
-        return Schema(self.text, self.schema_type, [], Metadata(tags, None, None), rule_set)
+        return Schema(self.text, self.schema_type, [], None, rule_set)
 
     def serde(self, registry: SchemaRegistry, **said: Any) -> Serde[Any]:
         """Return the serde of bills that writes with the subject's latest version."""
@@ -139,15 +140,15 @@ def migration(name: str, expression: str, mode: str = "UPGRADE") -> Rule:
 
 
 def encryption(name: str = "hide the card", *, whole: bool = False, **said: Any) -> Rule:
-    """Return a rule that encrypts fields tagged PII, or all; more parameters as `algorithm=`."""
+    """Return a rule that encrypts fields tagged PII, or all; `algorithm=`, `kms=` are its parameters."""
     params = {
         "encrypt.kek.name": "bills",
-        "encrypt.kms.type": "local-kms",
+        "encrypt.kms.type": said.pop("kms", "local-kms"),
         "encrypt.kms.key.id": "the-key",
     }
-    for parameter in ("algorithm", "expiry.days"):
+    for parameter in ("algorithm", "expiry_days"):
         if parameter in said:
-            params[f"encrypt.dek.{parameter}"] = said.pop(parameter)
+            params[f"encrypt.dek.{parameter.replace('_', '.')}"] = said.pop(parameter)
     kind = "ENCRYPT_PAYLOAD" if whole else "ENCRYPT"
     tags = None if whole else said.pop("tags", ["PII"])
     return rule(name, kind, "TRANSFORM", "WRITEREAD", None, params=params, tags=tags, **said)

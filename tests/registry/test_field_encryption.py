@@ -1,0 +1,182 @@
+"""Encryption that a schema's rules ask for: fields and whole values, keys, and what is told."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka.schema_registry import Metadata, MetadataTags, RuleSet, Schema
+from packaging.version import Version
+
+from pystreams import Materialized, SchemaRegistryError, StreamsBuilder, serdes
+from pystreams.registry import SchemaIdPlace, SchemaRegistry, SchemaUse, SubjectNameStrategy
+from pystreams.serdes import HeadersSerde
+from pystreams.testing import TopologyTestDriver
+from tests.registry.rule_sets import (
+    AVRO,
+    BILL_AVRO,
+    BILL_FILE,
+    CARD,
+    CONFIG,
+    FORMATS,
+    PROTOBUF,
+    Format,
+    condition,
+    encryption,
+    registry_with,
+    rule,
+)
+from tests.registry.rules_registry import RulesRegistry
+
+every_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.schema_type)
+
+
+@pytest.fixture
+def rules_registry() -> Iterator[RulesRegistry]:
+    with RulesRegistry() as registry:
+        yield registry
+
+
+def connect(registry: RulesRegistry, **said: Any) -> SchemaRegistry:
+    return SchemaRegistry(registry.config, **{"rule_config": CONFIG, **said})
+
+
+@every_format
+@pytest.mark.parametrize("whole", [False, True], ids=["a field", "the whole"])
+def test_what_is_to_be_secret_is_nowhere_in_what_is_written(form: Format, whole: bool) -> None:
+    registry = SchemaRegistry({"url": "mock://"}, rule_config=CONFIG)
+    hidden = RuleSet(None, [encryption()])
+    if whole:
+        hidden = RuleSet(None, None, [encryption(whole=True)])
+    schema = Schema(form.text, form.schema_type, [], None, hidden)
+    registry.client.register_schema("bills-value", schema)
+    bill = form.bill(CARD, 310)
+
+    data = form.serde(registry).serializer("bills")(bill)
+
+    assert CARD.encode() not in data
+    assert form.plain(bill) == {"card": CARD, "cents": 310}
+    read = form.serde(registry).deserializer("bills")(data)
+    assert form.plain(read) == {"card": CARD, "cents": 310}
+
+
+@every_format
+@pytest.mark.parametrize("latest", [False, True])
+def test_confluents_serializers_read_what_is_written_and_write_what_is_read(
+    form: Format, latest: bool, rules_registry: RulesRegistry
+) -> None:
+    registry = connect(rules_registry)
+    paid = condition("paid", "message.cents > 0")
+    schema = form.schema(encryption(), encryption("all", whole=False, tags=["other"]), paid)
+    registry.client.register_schema("bills-value", schema)
+    serde = form.serde(registry)
+    bill = form.bill(CARD, 310)
+
+    ours = serde.serializer("bills")(bill)
+    asked = {
+        "registry": rules_registry.config,
+        **CONFIG,
+        "type": form.schema_type,
+        "data": ours.hex(),
+        "latest": latest,
+        "file": BILL_FILE.SerializeToString().hex(),
+    }
+    theirs = confluent_alone(asked)
+
+    assert theirs["read"] == {"card": CARD, "cents": 310}
+    data = bytes.fromhex(theirs["data"])
+    assert data[:5] == ours[:5]
+    assert CARD.encode() not in data
+    assert form.plain(serde.deserializer("bills")(data)) == {"card": CARD, "cents": 310}
+
+
+def confluent_alone(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what a process has read and written that has none of our modules."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(Path(__file__).with_name("confluent_alone.py"))],
+        input=orjson.dumps(asked),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    answer: dict[str, Any] = orjson.loads(done.stdout)
+    return answer
+
+
+@every_format
+@pytest.mark.parametrize("place", list(SchemaIdPlace))
+def test_another_process_with_the_secret_reads_it(
+    form: Format, place: SchemaIdPlace, rules_registry: RulesRegistry
+) -> None:
+    writers = connect(rules_registry, schema_ids=place)
+    writers.client.register_schema("bills-value", form.schema(encryption()))
+    readers = connect(rules_registry)
+    written, read = form.serde(writers), form.serde(readers, write_with=SchemaUse.LOOK_UP)
+    assert isinstance(written, HeadersSerde)
+    assert isinstance(read, HeadersSerde)
+    serialize = written.headers_serializer("bills")
+    deserialize = read.headers_deserializer("bills")
+    assert serialize is not None
+    assert deserialize is not None
+
+    data, headers = serialize(form.bill(CARD, 310), ())
+
+    assert form.plain(deserialize(data, headers)) == {"card": CARD, "cents": 310}
+    if place is SchemaIdPlace.HEADERS:
+        assert any("/schemas/guids/" in path for path in rules_registry.asked)
+
+
+def test_each_registry_has_the_secret_that_it_was_given(rules_registry: RulesRegistry) -> None:
+    ours = connect(rules_registry)
+    ours.client.register_schema("bills-value", AVRO.schema(encryption()))
+    data = AVRO.serde(ours).serializer("bills")(AVRO.bill(CARD, 310))
+    others = AVRO.serde(connect(rules_registry, rule_config={"secret": "another one"}))
+
+    with pytest.raises(
+        SchemaRegistryError,
+        match=r"'hide the card' \(ENCRYPT transform on READ\), field shop\.Bill\.card: failed to "
+        r"decrypt with all KEKs.*rule_config=",
+    ):
+        others.deserializer("bills")(data)
+    again = pickle.loads(pickle.dumps(AVRO.serde(ours)))
+    assert again.deserializer("bills")(data) == {"card": CARD, "cents": 310}
+
+
+@pytest.mark.parametrize("fault", ["the registry's keys", "no secret", "no package"])
+def test_a_fault_of_the_keys_stops_the_application_and_costs_no_record(
+    fault: str, rules_registry: RulesRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOCAL_SECRET", raising=False)
+    hiding = encryption()
+    if fault == "no package":
+        hiding = encryption(kms="aws-kms")
+    registry = connect(rules_registry, rule_config={} if fault == "no secret" else CONFIG)
+    registry.client.register_schema("bills-value", AVRO.schema(hiding))
+    rules_registry.keys_are_down = fault == "the registry's keys"
+    told = {
+        "the registry's keys": "could not get kek bills.*no keys today",
+        "no secret": "failed to encrypt with all KEKs.*cannot load secret",
+        "no package": r"keys of aws-kms:// need packages: pip install 'confluent-kafka\[rules\]'",
+    }[fault]
+    bills = AVRO.serde(registry)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.JSON)
+    stream.to("bills", value_serde=bills)
+    handlers = {
+        "production.exception.handler": "continue",
+        "processing.exception.handler": "continue",
+        "deserialization.exception.handler": "continue",
+    }
+
+    with TopologyTestDriver(builder.build(), handlers) as driver:
+        with pytest.raises(SchemaRegistryError, match=rf"{told}.*no record was skipped"):
+            driver.pipe_raw("in", b"k", orjson.dumps(AVRO.bill(CARD, 310)), 0)
+        assert driver.produced_raw("bills") == []
