@@ -105,14 +105,14 @@ class AvroSerde(RegistrySerde[T]):
     def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
         """Return the function that reads records by rules, and resolves them to the own schema."""
         read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
-        where = ruled.where
-        own, into = self.own_schema(), self._parsed(ruled.read_into, where)
-        if own is not None and self._parsed(own, where) != into and not _is_bytes(into):
-            # The rules are those of the writer's values, which are bytes once more for that.
-            resolve = self.make_reader(ruled.read_into, 0, where)
-            write = AvroSerde[Any](self.client, None, self.choice).make_writer(
-                ruled.read_into, b"", where
-            )
+        where, left = ruled.where, ruled.read_into
+        own, into = self.own_schema(), self._parsed(left, where)
+        is_own = own is None or self._parsed(own, where) == into
+        if not _is_bytes(into) and (ruled.source is not None or not is_own):
+            # What rules have left becomes bytes once more: migrations know no defaults, and rules
+            # know the writer's schema, not the own one.
+            write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
+            resolve = self.make_reader(left, 0, where)
             return lambda data: resolve(write(read_plain(data)))
         from_plain = self._from_plain(where)
         if from_plain is None:

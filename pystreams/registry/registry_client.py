@@ -235,10 +235,7 @@ class RegistryClient:
 
     def _told(self, error: Exception) -> str:
         if isinstance(error, TypeError):
-            return (
-                f"its client can't take the answer ({error}); of a schema whose metadata has tags, "
-                "confluent-kafka 2.16.1 can"
-            )
+            return f"its client can't take the answer: {told_with_cure(error)}"
         if not isinstance(error, self._module.SchemaRegistryError):
             return (
                 f"it does not answer ({type(error).__name__}: {without_user_info(str(error))}); "
@@ -258,6 +255,14 @@ _CURES: dict[int, str] = {
     409: "it is incompatible with the versions before: change the schema, or the subject's level",
     422: "it is not valid there: correct the schema",
 }
+
+
+def told_with_cure(error: Exception) -> str:
+    """Return what an error of the client's own says, with the cure of the one that is known."""
+    told = f"{type(error).__name__}: {error}"
+    if "unhashable" in told:
+        told += "; of a schema whose metadata has tags, confluent-kafka 2.16.1 or newer can"
+    return told
 
 
 def without_user_info(text: str) -> str:

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pystreams.errors import ConfigError, SchemaRegistryError
+from pystreams.errors import ConfigError, SchemaRegistryError, StreamsError
 from pystreams.record import Headers
-from pystreams.registry.registry_client import RegisteredId, RegistryClient, UnknownSchemaError
+from pystreams.registry.registry_client import (
+    RegisteredId,
+    RegistryClient,
+    UnknownSchemaError,
+    told_with_cure,
+)
 from pystreams.registry.ruled_schema import RuledSchema, read_by_rules
 from pystreams.registry.rules import (
     has_any_rules,
@@ -262,7 +267,8 @@ class RegistrySerde(ABC, Generic[T]):
         refuse_changing_bytes(schema, topic, where, is_key=self.choice.is_key)
         ruled = self._ruled(registered.schema_id, schema, topic, where)
         latest = self.client.registered(registered, ruled.subject, schema)
-        return self.make_rules_writer(ruled._replace(latest=latest), prefix)
+        ruled = ruled._replace(latest=latest)
+        return _made(lambda: self.make_rules_writer(ruled, prefix), where)
 
     def _subject(self, topic: str, schema: Any) -> str:
         choice = self.choice
@@ -315,7 +321,7 @@ class RegistrySerde(ABC, Generic[T]):
             return None
         refuse_unknown_rules(ruled.schema, where)
         refuse_unknown_rules(ruled.read_into, where)
-        return self.make_rules_reader(ruled)
+        return _made(lambda: self.make_rules_reader(ruled), where)
 
     def _ruled(self, schema_id: int | str, schema: Any, topic: str, where: str) -> RuledSchema:
         subject, is_key = self._subject(topic, schema), self.choice.is_key
@@ -330,6 +336,18 @@ class RegistrySerde(ABC, Generic[T]):
             where: What is read, for errors.
         """
         return self.make_reader(schema, 0, where)
+
+
+def _made(make: Callable[[], T], where: str) -> T:
+    """Return what is made of a schema with rules; that it can't be made is no record's fault."""
+    try:
+        return make()
+    except StreamsError:
+        raise
+    except Exception as error:
+        raise SchemaRegistryError(
+            f"the schema of {where} can't be used with its rules: {told_with_cure(error)}"
+        ) from error
 
 
 def ruled_serdes() -> ModuleType:

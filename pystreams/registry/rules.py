@@ -17,7 +17,7 @@ _TYPES = ("CEL", "CEL_FIELD", _FIELD_ENCRYPTION, _PAYLOAD_ENCRYPTION, "JSONATA")
 _ACTIONS = ("DLQ", "ERROR", "NONE")
 _ALGORITHM, _EXPIRY = "encrypt.dek.algorithm", "encrypt.dek.expiry.days"
 _DETERMINISTIC = "AES256_SIV"
-_HASH_SUFFIX = "-vh"
+_HASHED = "-topic-vh"
 """Ends the topics, which do not exist, for which foreign-key joins serialize what they hash."""
 
 
@@ -86,7 +86,7 @@ def refuse_changing_bytes(schema: Any, topic: str, where: str, *, is_key: bool) 
     Raises:
         SchemaRegistryError: It does so.
     """
-    if not (is_key or topic.endswith(_HASH_SUFFIX)):
+    if not (is_key or topic.endswith(_HASHED)):
         return
     compared = "keys" if is_key else "values that a foreign-key join compares"
     for rule in _encryptions(schema):

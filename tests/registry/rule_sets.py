@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry import (
     RuleSet,
     Schema,
 )
-from confluent_kafka.schema_registry.confluent.meta_pb2 import field_meta
+from confluent_kafka.schema_registry.confluent import meta_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 from pystreams import Serde
@@ -59,7 +59,8 @@ BILL_FILE = FileDescriptorProto(
         )
     ],
 )
-BILL_FILE.message_type[0].field[0].options.Extensions[field_meta].tags.append("PII")
+_FIELD_META: Any = vars(meta_pb2)["field_meta"]
+BILL_FILE.message_type[0].field[0].options.Extensions[_FIELD_META].tags.append("PII")
 BILL_TEXT = 'syntax = "proto3"; package shop; message Bill { string card = 1; int64 cents = 2; }'
 BILL_PROTOBUF = standard_b64encode(BILL_FILE.SerializeToString()).decode()
 BillMessage: Any = classes(BILL_FILE)["shop.Bill"]
@@ -95,7 +96,7 @@ class Format:
         """Return the serde of bills that writes with the subject's latest version."""
         said = {"write_with": SchemaUse.LATEST, **said}
         if self.schema_type == "PROTOBUF":
-            return registry.protobuf(BillMessage, **said)
+            return registry.protobuf(**{"model": BillMessage, **said})
         if self.schema_type == "JSON":
             return registry.json_schema(**said)
         return registry.avro(**said)
@@ -140,7 +141,7 @@ def migration(name: str, expression: str, mode: str = "UPGRADE") -> Rule:
 
 
 def encryption(name: str = "hide the card", *, whole: bool = False, **said: Any) -> Rule:
-    """Return a rule that encrypts fields tagged PII, or all; `algorithm=`, `kms=` are its parameters."""
+    """Return a rule that encrypts fields tagged PII, or all; `algorithm=`, `kms=` are taken."""
     params = {
         "encrypt.kek.name": "bills",
         "encrypt.kms.type": said.pop("kms", "local-kms"),

@@ -86,7 +86,7 @@ class RulesRegistry:
             case ["dek-registry", "v1", "keks", *names]:
                 return self._key("/".join(names), body)
             case ["subjects", subject, "versions"]:
-                return 200, {"id": self._register(subject, body)}
+                return 200, {"id": self.register(subject, body)}
             case ["subjects", subject]:
                 found = [
                     number
@@ -102,12 +102,12 @@ class RulesRegistry:
             case ["schemas", "ids", number]:
                 return 200, self._shown(int(number), form)
             case ["schemas", "guids", guid]:
-                numbers = [number for number in range(1, len(self._schemas) + 1)]
-                by_guid = {self._schemas[number - 1]["guid"]: number for number in numbers}
-                return 200, self._shown(by_guid[guid], form)
+                guids = [schema["guid"] for schema in self._schemas]
+                return 200, self._shown(guids.index(guid) + 1, form)
         raise AssertionError(parts)
 
-    def _register(self, subject: str, body: dict[str, Any]) -> int:
+    def register(self, subject: str, body: dict[str, Any]) -> int:
+        """Return the id of a schema that a subject has now."""
         numbers = self._subjects.setdefault(subject, [])
         schema = dict(body)
         if numbers:

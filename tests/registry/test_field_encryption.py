@@ -31,8 +31,6 @@ from tests.registry.rule_sets import (
     Format,
     condition,
     encryption,
-    registry_with,
-    rule,
 )
 from tests.registry.rules_registry import RulesRegistry
 
@@ -180,3 +178,149 @@ def test_a_fault_of_the_keys_stops_the_application_and_costs_no_record(
         with pytest.raises(SchemaRegistryError, match=rf"{told}.*no record was skipped"):
             driver.pipe_raw("in", b"k", orjson.dumps(AVRO.bill(CARD, 310)), 0)
         assert driver.produced_raw("bills") == []
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.schema_type)
+def test_keys_are_encrypted_into_equal_bytes_or_not_at_all(form: Format) -> None:
+    registry = SchemaRegistry({"url": "mock://"}, rule_config=CONFIG)
+    register = registry.client.register_schema
+    register("bills-key", form.schema(encryption(algorithm="AES256_SIV")))
+    keys = form.serde(registry, is_key=True)
+
+    data = [keys.serializer("bills")(form.bill(CARD, 310)) for _ in range(2)]
+
+    assert data[0] == data[1]
+    assert CARD.encode() not in data[0]
+    assert form.plain(keys.deserializer("bills")(data[0])) == {"card": CARD, "cents": 310}
+    for topic, hiding in {
+        "random": encryption(),
+        "rotated": encryption(algorithm="AES256_SIV", expiry_days="7"),
+    }.items():
+        register(f"{topic}-key", form.schema(hiding))
+        write = form.serde(registry, is_key=True).serializer(topic)
+        with pytest.raises(SchemaRegistryError, match=r"keys must be equal bytes.*to AES256_SIV"):
+            write(form.bill(CARD, 310))
+
+
+def test_protobuf_keys_whose_bytes_rules_change_are_refused() -> None:
+    registry = SchemaRegistry({"url": "mock://"}, rule_config=CONFIG)
+    hidden = RuleSet(None, None, [encryption(whole=True, algorithm="AES256_SIV")])
+    schema = Schema(PROTOBUF.text, "PROTOBUF", [], None, hidden)
+    registry.client.register_schema("bills-key", schema)
+
+    with pytest.raises(SchemaRegistryError, match="the bytes of a key that is a Protobuf message"):
+        PROTOBUF.serde(registry, is_key=True).serializer("bills")(PROTOBUF.bill(CARD, 310))
+
+
+@pytest.mark.parametrize("algorithm", ["AES256_SIV", "AES256_GCM"])
+def test_a_foreign_key_join_compares_encrypted_rows_or_refuses_to(algorithm: str) -> None:
+    registry = SchemaRegistry({"url": "mock://"}, rule_config=CONFIG)
+    bills = registry.avro(schema=AVRO.schema(encryption(algorithm=algorithm)))
+    builder = StreamsBuilder()
+    table = builder.table("bills", key_serde=serdes.STRING, value_serde=bills)
+    shops = builder.table("shops", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    named = table.join(
+        shops, lambda bill, shop: f"{bill['card']} {shop}", foreign_key=lambda _: "s-1"
+    )
+    named.to_stream().to("named", value_serde=serdes.STRING)
+    data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_raw("shops", b"s-1", b"Ada's", 0)
+        if algorithm == "AES256_GCM":
+            with pytest.raises(SchemaRegistryError, match="values that a foreign-key join comp"):
+                driver.pipe_raw("bills", b"b-1", data, 0)
+            return
+        driver.pipe_raw("bills", b"b-1", data, 0)
+        driver.pipe_raw("shops", b"s-1", b"Bob's", 1)
+        values = [value for _, value, _, _ in driver.produced_raw("named")]
+    assert values == [f"{CARD} Ada's".encode(), f"{CARD} Bob's".encode()]
+
+
+def test_state_is_encrypted_by_rules_too(rules_registry: RulesRegistry) -> None:
+    bills = connect(rules_registry).avro(schema=AVRO.schema(encryption()))
+    builder = StreamsBuilder()
+    stream = builder.stream("bills", key_serde=serdes.STRING, value_serde=bills)
+    materialized = Materialized("kept", key_serde=serdes.STRING, value_serde=bills)
+    kept = stream.to_table(materialized=materialized)
+    kept.to_stream().map_values(lambda bill: bill["card"]).to("cards", value_serde=serdes.STRING)
+    data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_raw("bills", b"b-1", data, 0)
+        ((_, row, _, _),) = driver.produced_raw("test-driver-kept-changelog")
+        assert driver.get_key_value_store("kept").get("b-1") == AVRO.bill(CARD, 310)
+        assert [value for _, value, _, _ in driver.produced_raw("cards")] == [CARD.encode()]
+    assert row is not None
+    assert CARD.encode() not in row
+    assert any(
+        path.endswith("/deks/test-driver-kept-changelog-value") for path in rules_registry.asked
+    )
+
+
+def test_keys_of_fields_are_those_of_the_subject(rules_registry: RulesRegistry) -> None:
+    bills = connect(rules_registry).avro(
+        schema=AVRO.schema(encryption()), subject=SubjectNameStrategy.RECORD
+    )
+    data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+
+    reader = connect(rules_registry).avro(subject=SubjectNameStrategy.RECORD)
+    assert reader.deserializer("other")(data) == AVRO.bill(CARD, 310)
+    assert any(path.endswith("/deks/shop.Bill") for path in rules_registry.asked)
+
+
+@pytest.mark.parametrize("use", [SchemaUse.REGISTER, SchemaUse.LOOK_UP])
+def test_rules_that_the_registry_has_for_a_schema_that_was_given_without_are_carried_out(
+    use: SchemaUse, rules_registry: RulesRegistry
+) -> None:
+    registry = connect(rules_registry)
+    registry.client.register_schema("bills-value", AVRO.schema(encryption()))
+    bills = connect(rules_registry).avro(schema=BILL_AVRO, write_with=use)
+
+    data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+
+    assert CARD.encode() not in data
+    assert bills.deserializer("bills")(data) == AVRO.bill(CARD, 310)
+
+
+def test_a_schema_with_tags_in_its_metadata_needs_a_newer_client(
+    rules_registry: RulesRegistry,
+) -> None:
+    text = BILL_AVRO.replace(',"confluent:tags":["PII"]', "")
+    tags = Metadata(MetadataTags({"shop.Bill.card": ["PII"]}), None, None)
+    body = Schema(text, "AVRO", [], tags, RuleSet(None, [encryption()])).to_dict()
+    rules_registry.register("bills-value", body)
+    bills = AVRO.serde(connect(rules_registry))
+
+    if Version(version("confluent-kafka")) < Version("2.16.1"):
+        with pytest.raises(SchemaRegistryError, match=r"metadata has tags, confluent-kafka 2\.16"):
+            bills.serializer("bills")(AVRO.bill(CARD, 310))
+        return
+    assert CARD.encode() not in bills.serializer("bills")(AVRO.bill(CARD, 310))
+
+
+@every_format
+def test_no_secret_and_nothing_encrypted_is_shown(
+    form: Format, rules_registry: RulesRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    registry = connect(rules_registry)
+    checked = condition("short", "size(message.card) < 20 && int(message.card) > 0")
+    schema = form.schema(checked, encryption())
+    registry.client.register_schema("bills-value", schema)
+    bills = form.serde(registry)
+    told = [repr(registry), repr(bills), repr(registry.__dict__)]
+    write = bills.serializer("bills")
+    read = bills.deserializer("bills")
+    assert form.plain(read(write(form.bill(CARD, 310)))) == {"card": CARD, "cents": 310}
+
+    wrong: list[Any] = [form.bill(CARD * 2, 310), form.bill("secret card", 310)]
+    if form is not PROTOBUF:
+        wrong += [{"card": CARD, "cents": "secret"}, {"card": CARD, "cents": {CARD: 1}}]
+    for value in wrong:
+        with pytest.raises(ValueError, match="values of topic 'bills'") as caught:
+            write(value)
+        told.append(str(caught.value))
+
+    shown = [text for text in (*told, caplog.text) if CARD in text or "secret" in text]
+    assert shown == []
