@@ -113,7 +113,19 @@ class AvroSerde(RegistrySerde[T]):
             # know the writer's schema, not the own one.
             write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
             resolve = self.make_reader(left, 0, where)
-            return lambda data: resolve(write(read_plain(data)))
+            shows_values = not ruled.is_secret
+
+            def read(data: bytes) -> T:
+                plain = read_plain(data)
+                try:
+                    again = write(plain)
+                except ValueError:
+                    if shows_values:
+                        raise
+                    raise ValueError(f"{where}: what its rules have left does not fit") from None
+                return resolve(again)
+
+            return read
         from_plain = self._from_plain(where)
         if from_plain is None:
             return read_plain

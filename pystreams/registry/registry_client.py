@@ -31,19 +31,15 @@ class RegisteredId(NamedTuple):
         schema_id: Its number.
         guid: Its GUID; None where the registry has none.
         version: Its version in the subject, where that was asked for.
-        told: The schema as the registry has it; None where it has told the rest alone.
     """
 
     schema_id: int
     guid: str | None
     version: int | None
-    told: Any = None
 
 
 def _id_of(registered: Any) -> RegisteredId:
-    schema = registered.schema
-    told = None if schema is None or schema.schema_str is None else schema
-    return RegisteredId(int(registered.schema_id), registered.guid, registered.version, told)
+    return RegisteredId(int(registered.schema_id), registered.guid, registered.version)
 
 
 class RegistryClient:
@@ -140,8 +136,7 @@ class RegistryClient:
     def look_up(self, subject: str, schema: Any, where: str) -> RegisteredId:
         """Return the id of a schema that the subject must have."""
         asked = f"for a schema of subject {subject!r} for {where}"
-        found = self._answer(asked, lambda client: _id_of(client.lookup_schema(subject, schema)))
-        return found._replace(told=None)  # The client has put the one that was asked for there.
+        return self._answer(asked, lambda client: _id_of(client.lookup_schema(subject, schema)))
 
     def found(self, subject: str, schema: Any, where: str) -> Any:
         """Return what the client calls a schema that the subject had once, or None."""

@@ -239,21 +239,24 @@ class RegistrySerde(ABC, Generic[T]):
     def _with_its_rules(self, registered: RegisteredId, own: Any, where: str) -> Any:
         """Return a schema that was given, with the rules that the registry has for it.
 
-        It may have some that were not given: it keeps those of the version before.
+        It may have some that were not given: those of the version before. What the client has put
+        beside an id is what was given.
 
         Raises:
             SchemaRegistryError: It has dropped those that were.
         """
-        told = registered.told
-        if told is None:
-            try:
-                told = self.client.schema(registered.schema_id, where)
-            except UnknownSchemaError as error:
-                raise SchemaRegistryError(f"{error}; start again") from error
+        schema_id, url = registered.schema_id, self.client.url
+        try:
+            told = self.client.schema(schema_id, where)
+        except UnknownSchemaError as error:
+            raise SchemaRegistryError(
+                f"the schema registry at {url} does not know yet schema id {schema_id}, which it "
+                f"has given for {where}: start again, no record was skipped"
+            ) from error
         if has_rules(own) and not has_rules(told):
             message = (
-                f"the schema of {where} has rules, and the registry at {self.client.url} has "
-                "dropped them: it keeps schemas alone, so who reads would not know of them; use "
+                f"the schema of {where} has rules, and the schema registry at {url} has dropped "
+                "them: it keeps schemas alone, so who reads would not know of them; use "
                 "one that keeps rules, as Confluent's, or a schema without"
             )
             raise SchemaRegistryError(message)

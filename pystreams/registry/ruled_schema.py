@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 from pystreams.errors import SchemaRegistryError
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.rules import encrypted_tags, has_any_rules, has_migrations, has_rules
+from pystreams.registry.rules import (
+    encrypted_tags,
+    has_any_rules,
+    has_migrations,
+    has_rules,
+    is_encrypted,
+)
 
 
 class RuledSchema(NamedTuple):
@@ -50,6 +56,11 @@ class RuledSchema(NamedTuple):
     def read_into(self) -> Any:
         """Return the schema that values which were read are of."""
         return self.own or (self.schema if self.latest is None else self.latest.schema)
+
+    @property
+    def is_secret(self) -> bool:
+        """Return whether errors are to show no values."""
+        return is_encrypted(self.schema) or is_encrypted(self.read_into)
 
     def config(self) -> dict[str, Any]:
         """Return how the client is configured, with which keys of fields are asked for, too."""

@@ -27,7 +27,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext, Se
 from pystreams.errors import SchemaRegistryError
 from pystreams.registry.rule_executors import RuleFailure
 from pystreams.registry.ruled_schema import RuledSchema
-from pystreams.registry.rules import is_encrypted
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes], Any]
@@ -130,7 +129,7 @@ def _told(ruled: RuledSchema, function: Any) -> Callable[[Any], Any]:
     context = SerializationContext(
         ruled.topic, MessageField.KEY if ruled.is_key else MessageField.VALUE
     )
-    shows_values = not is_encrypted(ruled.schema)
+    shows_values = not ruled.is_secret
     where = ruled.where
 
     def call(value: Any) -> Any:

@@ -90,9 +90,8 @@ def refuse_changing_bytes(schema: Any, topic: str, where: str, *, is_key: bool) 
         return
     compared = "keys" if is_key else "values that a foreign-key join compares"
     for rule in _encryptions(schema):
-        if _parameter(rule, schema, _ALGORITHM) != _DETERMINISTIC or int(
-            _parameter(rule, schema, _EXPIRY) or 0
-        ):
+        rotates = _parameter(rule, schema, _EXPIRY) not in {None, "", "0"}
+        if rotates or _parameter(rule, schema, _ALGORITHM) != _DETERMINISTIC:
             raise SchemaRegistryError(
                 f"rule {rule.name!r} of {where} makes other bytes each time it encrypts, and "
                 f"{compared} must be equal bytes where they are equal: set {_ALGORITHM} to "

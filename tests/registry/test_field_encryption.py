@@ -277,10 +277,10 @@ def test_rules_that_the_registry_has_for_a_schema_that_was_given_without_are_car
     registry.client.register_schema("bills-value", AVRO.schema(encryption()))
     bills = connect(rules_registry).avro(schema=BILL_AVRO, write_with=use)
 
-    data = bills.serializer("bills")(AVRO.bill(CARD, 310))
-
-    assert CARD.encode() not in data
-    assert bills.deserializer("bills")(data) == AVRO.bill(CARD, 310)
+    for _ in range(2):  # Two tasks: what the client remembers are ids, not rules.
+        data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+        assert CARD.encode() not in data
+        assert bills.deserializer("bills")(data) == AVRO.bill(CARD, 310)
 
 
 def test_a_schema_with_tags_in_its_metadata_needs_a_newer_client(

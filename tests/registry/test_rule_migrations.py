@@ -148,6 +148,20 @@ def test_what_was_encrypted_is_decrypted_as_the_newer_version_says() -> None:
     assert AVRO.serde(registry).deserializer("bills")(data) == {"number": CARD, "cents": 1}
 
 
+def test_what_does_not_fit_after_a_migration_is_not_shown_where_it_is_encrypted() -> None:
+    registry = versions(AVRO, AVRO.schema(encryption()))
+    data = AVRO.serde(registry).serializer("bills")(AVRO.bill(CARD, 1))
+    number_for_cents = migration("mixed", "{'number': card, 'cents': card}")
+    registry.client.register_schema(
+        "bills-value", newer(AVRO, encryption(), migrations=(number_for_cents,))
+    )
+
+    with pytest.raises(ValueError, match="what its rules have left does not fit") as caught:
+        AVRO.serde(registry).deserializer("bills")(data)
+    assert CARD not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
 def test_what_would_stay_encrypted_is_refused_after_a_migration_and_read_without_one() -> None:
     registry = versions(AVRO, AVRO.schema(encryption()))
     data = AVRO.serde(registry).serializer("bills")(AVRO.bill(CARD, 1))
