@@ -86,7 +86,8 @@ class RulesRegistry:
             case ["dek-registry", "v1", "keks", *names]:
                 return self._key("/".join(names), body)
             case ["subjects", subject, "versions"]:
-                return 200, {"id": self.register(subject, body)}
+                number = self.register(subject, body)
+                return 200, {"id": number, "guid": self._schemas[number - 1]["guid"]}
             case ["subjects", subject]:
                 found = [
                     number

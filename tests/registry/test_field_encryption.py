@@ -270,17 +270,26 @@ def test_keys_of_fields_are_those_of_the_subject(rules_registry: RulesRegistry) 
 
 
 @pytest.mark.parametrize("use", [SchemaUse.REGISTER, SchemaUse.LOOK_UP])
+@pytest.mark.parametrize("place", list(SchemaIdPlace))
 def test_rules_that_the_registry_has_for_a_schema_that_was_given_without_are_carried_out(
-    use: SchemaUse, rules_registry: RulesRegistry
+    use: SchemaUse, place: SchemaIdPlace, rules_registry: RulesRegistry
 ) -> None:
-    registry = connect(rules_registry)
-    registry.client.register_schema("bills-value", AVRO.schema(encryption()))
-    bills = connect(rules_registry).avro(schema=BILL_AVRO, write_with=use)
+    registry = connect(rules_registry, schema_ids=place)
+    others = connect(rules_registry)
+    others.client.register_schema("bills-value", AVRO.schema(encryption()))
+    bills = registry.avro(schema=BILL_AVRO, write_with=use)
+    assert isinstance(bills, HeadersSerde)
+    assert bills.deserializer("bills")(
+        others.avro(schema=BILL_AVRO).serializer("bills")(AVRO.bill(CARD, 310))
+    ) == AVRO.bill(CARD, 310)
 
     for _ in range(2):  # Two tasks: what the client remembers are ids, not rules.
-        data = bills.serializer("bills")(AVRO.bill(CARD, 310))
+        write, read = bills.headers_serializer("bills"), bills.headers_deserializer("bills")
+        assert write is not None
+        assert read is not None
+        data, headers = write(AVRO.bill(CARD, 310), ())
         assert CARD.encode() not in data
-        assert bills.deserializer("bills")(data) == AVRO.bill(CARD, 310)
+        assert read(data, headers) == AVRO.bill(CARD, 310)
 
 
 def test_a_schema_with_tags_in_its_metadata_needs_a_newer_client(
