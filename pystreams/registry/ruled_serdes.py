@@ -149,6 +149,8 @@ def _told(ruled: RuledSchema, function: Any) -> Callable[[Any], Any]:
             if isinstance(error, SerializationError) and not str(error):
                 raise ValueError(f"{where}: a rule has left nothing of it") from error
             kind = type(error).__name__
+            if kind == "ValueError" and str(error).startswith(where):
+                raise  # It is one of ours, which shows no value.
             if shows_values:
                 raise ValueError(f"{where}: {kind}: {error}") from error
             raise ValueError(f"{where}: it does not fit the schema ({kind})") from None

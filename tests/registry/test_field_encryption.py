@@ -31,6 +31,7 @@ from tests.registry.rule_sets import (
     Format,
     condition,
     encryption,
+    rule,
 )
 from tests.registry.rules_registry import RulesRegistry
 
@@ -315,6 +316,8 @@ def test_no_secret_and_nothing_encrypted_is_shown(
     caplog.set_level(logging.DEBUG)
     registry = connect(rules_registry)
     checked = condition("short", "size(message.card) < 20 && int(message.card) > 0")
+    if form is not PROTOBUF:
+        checked = rule("short", "JSONATA", "CONDITION", "WRITE", "$number(card) < 1e20")
     schema = form.schema(checked, encryption())
     registry.client.register_schema("bills-value", schema)
     bills = form.serde(registry)
@@ -323,7 +326,7 @@ def test_no_secret_and_nothing_encrypted_is_shown(
     read = bills.deserializer("bills")
     assert form.plain(read(write(form.bill(CARD, 310)))) == {"card": CARD, "cents": 310}
 
-    wrong: list[Any] = [form.bill(CARD * 2, 310), form.bill("secret card", 310)]
+    wrong: list[Any] = [form.bill(CARD * 2, 310), form.bill("secret", 310)]
     if form is not PROTOBUF:
         wrong += [{"card": CARD, "cents": "secret"}, {"card": CARD, "cents": {CARD: 1}}]
     for value in wrong:
