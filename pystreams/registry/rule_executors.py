@@ -167,14 +167,14 @@ class _OwnKeyStoreClient:
         return self._client.get_aead(key_uri)
 
 
-for store in (
+for key_store in (
     _KeyStore("local-kms://", "localkms.local_driver", "LocalKmsDriver"),
     _KeyStore("aws-kms://", "awskms.aws_driver", "AwsKmsDriver"),
     _KeyStore("azure-kms://", "azurekms.azure_driver", "AzureKmsDriver"),
     _KeyStore("gcp-kms://", "gcpkms.gcp_driver", "GcpKmsDriver"),
     _KeyStore("hcvault://", "hcvault.hcvault_driver", "HcVaultKmsDriver"),
 ):
-    register_kms_driver(store)
+    register_kms_driver(key_store)
 
 
 def new_rule_registry() -> RuleRegistry:

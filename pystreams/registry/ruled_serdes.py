@@ -147,7 +147,8 @@ def _told(ruled: RuledSchema, function: Any) -> Callable[[Any], Any]:
             if failure is not None:
                 raise _rule_error(failure, where, shows_values=shows_values) from error
             if isinstance(error, SerializationError) and not str(error):
-                raise ValueError(f"{where}: a rule has left nothing of it") from error
+                reason = error.__cause__ or "a rule has left nothing of it"
+                raise ValueError(f"{where}: {reason}") from error
             kind = type(error).__name__
             if kind == "ValueError" and str(error).startswith(where):
                 raise  # It is one of ours, which shows no value.

@@ -25,6 +25,7 @@ from tests.registry.rule_sets import (
     condition,
     encryption,
     migration,
+    rule,
 )
 from tests.registry.rules_registry import RulesRegistry
 
@@ -113,6 +114,17 @@ def test_migrations_of_versions_in_between_are_carried_out() -> None:
     latest = registry.avro(write_with=SchemaUse.LATEST).deserializer("bills")
 
     assert latest(data) == {"number": "A", "cents": 1, "currency": "EUR"}
+
+
+def test_a_rule_that_is_not_known_is_told_in_versions_in_between_too() -> None:
+    registry = versions(AVRO)
+    data = registry.avro(schema=BILL_AVRO).serializer("bills")(AVRO.bill("A", 1))
+    unknown = rule("old", "SQL", "TRANSFORM", "UPGRADE", "x")
+    registry.client.register_schema("bills-value", newer(AVRO, migrations=(unknown,)))
+    registry.client.register_schema("bills-value", Schema(BILL_AVRO + " ", "AVRO"))
+
+    with pytest.raises(ValueError, match=r"'bills' .*: Could not find rule executor of type SQL"):
+        AVRO.serde(registry).deserializer("bills")(data)
 
 
 def test_what_a_migration_makes_has_to_fit_the_version() -> None:

@@ -123,6 +123,14 @@ def test_what_a_transform_makes_has_to_fit_the_schema(form: Format) -> None:
         form.serde(registry).serializer("bills")(form.bill("A", 1))
 
 
+def test_a_transform_that_leaves_nothing_is_an_error() -> None:
+    nothing = rule("nothing", "JSONATA", "TRANSFORM", "WRITE", "$.number")
+    write = AVRO.serde(registry_with(AVRO, nothing)).serializer("bills")
+
+    with pytest.raises(ValueError, match=r"'bills' \(schema id 1\): a rule has left nothing of it"):
+        write(AVRO.bill("A", 1))
+
+
 def test_an_expression_that_fails_is_told_with_its_rule() -> None:
     write = AVRO.serde(registry_with(AVRO, condition("odd", "message.sum > 0"))).serializer("bills")
 
