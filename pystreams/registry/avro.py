@@ -70,7 +70,8 @@ class AvroSerde(RegistrySerde[T]):
         if readers == writers:
             # Nothing to resolve, which costs each record.
             readers = None
-        from_plain = self._from_plain(where)
+        from_plain = None if self.model is None else plain_functions(self.model)[1]
+        name = "" if self.model is None else self.model.__name__
         if _is_bytes(writers):
             return lambda data: cast("Any", data[skipped_bytes:])
 
@@ -82,7 +83,12 @@ class AvroSerde(RegistrySerde[T]):
             except Exception as error:
                 kind = type(error).__name__
                 raise ValueError(f"{where}: {kind}: {error}") from error
-            return plain if from_plain is None else from_plain(plain)
+            try:
+                return plain if from_plain is None else from_plain(plain)
+            except Misfit as error:
+                raise ValueError(f"{where}: {error.text(name)}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
 
         return read
 
@@ -107,46 +113,25 @@ class AvroSerde(RegistrySerde[T]):
         read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
         where, left = ruled.where, ruled.read_into
         own, into = self.own_schema(), self._parsed(left, where)
-        is_own = own is None or self._parsed(own, where) == into
-        if not _is_bytes(into) and (ruled.source is not None or not is_own):
-            # What rules have left becomes bytes once more: migrations know no defaults, and rules
-            # know the writer's schema, not the own one.
-            write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
-            resolve = self.make_reader(left, 0, where)
-            shows_values = not ruled.is_secret
-
-            def read(data: bytes) -> T:
-                plain = read_plain(data)
-                try:
-                    again = write(plain)
-                except ValueError:
-                    if shows_values:
-                        raise
-                    raise ValueError(f"{where}: what its rules have left does not fit") from None
-                return resolve(again)
-
-            return read
-        from_plain = self._from_plain(where)
-        if from_plain is None:
+        as_it_is = ruled.source is None and (own is None or self._parsed(own, where) == into)
+        if _is_bytes(into) or (as_it_is and self.model is None):
             return read_plain
-        finish = from_plain
-        return lambda data: finish(read_plain(data))
+        # What rules have left becomes bytes once more, to be read as any other: migrations know no
+        # defaults, and rules know the writer's schema, not the own one.
+        write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
+        resolve, shows_values = self.make_reader(left, 0, where), not ruled.is_secret
 
-    def _from_plain(self, where: str) -> Callable[[Any], T] | None:
-        """Return the function that makes values of plain ones; None where they are left plain."""
-        if self.model is None:
-            return None
-        from_plain, name = plain_functions(self.model)[1], self.model.__name__
-
-        def finish(plain: Any) -> T:
+        def read(data: bytes) -> T:
+            plain = read_plain(data)
             try:
-                return cast("T", from_plain(plain))
-            except Misfit as error:
-                raise ValueError(f"{where}: {error.text(name)}") from None
-            except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
+                again = write(plain)
+            except ValueError:
+                if shows_values:
+                    raise
+                raise ValueError(f"{where}: what its rules have left does not fit") from None
+            return resolve(again)
 
-        return finish
+        return read
 
     def _parsed(self, schema: Any, where: str) -> Any:
         return parsed_schema(self.client, schema, where)[0]
