@@ -5,8 +5,9 @@
     registry = SchemaRegistry({"url": "http://localhost:8081"})
     orders = registry.avro(Order, schema=ORDER_SCHEMA)
 
-Needs the extra `pystreams-kafka[registry]`. Reading order: `schema_registry`, `registry_serde`,
-`wire_format`, `avro`, `registry_client`.
+Needs the extra `pystreams-kafka[registry]`; for schemas with rules, `[rules]`. Reading order:
+`schema_registry`, `registry_serde`, `wire_format`, `avro`, `registry_client`; of rules, `rules`,
+`ruled_schema`, `ruled_serdes`, `rule_executors`.
 """
 
 from pystreams.registry.schema_registry import SchemaRegistry

@@ -11,7 +11,8 @@ import orjson
 
 from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import Read, RegistrySerde, Write
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
+from pystreams.registry.ruled_schema import RuledSchema
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
 
@@ -88,6 +89,47 @@ class AvroSerde(RegistrySerde[T]):
                 raise ValueError(f"{where}: {error.text(name)}") from None
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
+
+        return read
+
+    def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
+        """Return the function that writes values with a schema that has rules."""
+        write_plain: Write = ruled_serdes().avro_writer(ruled, prefix)
+        if self.model is None:
+            return write_plain
+        to_plain, where = plain_functions(self.model)[0], ruled.where
+
+        def write(value: Any) -> bytes:
+            try:
+                plain = to_plain(value)
+            except Exception as error:
+                raise ValueError(f"{where}: {error}") from error
+            return write_plain(plain)
+
+        return write
+
+    def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
+        """Return the function that reads records by rules, and resolves them to the own schema."""
+        read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
+        where, left = ruled.where, ruled.read_into
+        own, into = self.own_schema(), self._parsed(left, where)
+        as_it_is = ruled.source is None and (own is None or self._parsed(own, where) == into)
+        if _is_bytes(into) or (as_it_is and self.model is None):
+            return read_plain
+        # What rules have left becomes bytes once more, to be read as any other: migrations know no
+        # defaults, and rules know the writer's schema, not the own one.
+        write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
+        resolve, shows_values = self.make_reader(left, 0, where), not ruled.is_secret
+
+        def read(data: bytes) -> T:
+            plain = read_plain(data)
+            try:
+                again = write(plain)
+            except ValueError:
+                if shows_values:
+                    raise
+                raise ValueError(f"{where}: what its rules have left does not fit") from None
+            return resolve(again)
 
         return read
 

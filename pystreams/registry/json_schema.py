@@ -10,7 +10,8 @@ import orjson
 
 from pystreams.errors import SchemaRegistryError
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import Read, RegistrySerde, Write
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
+from pystreams.registry.ruled_schema import RuledSchema
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -68,6 +69,38 @@ class JsonSchemaSerde(RegistrySerde[T]):
             return plain if is_plain else from_bytes(payload)
 
         return read
+
+    def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
+        """Return the function that writes values with a schema that has rules.
+
+        What the rules have made of a value is validated.
+        """
+        refuse = self._refuser(ruled.schema, ruled.where)
+
+        def dump_valid(plain: Any) -> bytes:
+            refuse(plain)
+            return orjson.dumps(plain)
+
+        write_plain: Write = ruled_serdes().json_writer(ruled, prefix, dump_valid)
+        dump = orjson.dumps if self.model is None else json_functions(self.model, strict=False)[0]
+        loads = orjson.loads
+        return lambda value: write_plain(loads(dump(value)))
+
+    def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
+        """Return the function that reads records by rules; what these have made is validated."""
+        read_plain: Callable[[bytes], Any] = ruled_serdes().json_reader(ruled, orjson.loads)
+        refuse = self._refuser(self.own_schema() or ruled.read_into, ruled.where)
+        from_bytes = None if self.model is None else json_functions(self.model, strict=False)[1]
+
+        def read(data: bytes) -> Any:
+            plain = read_plain(data)
+            refuse(plain)
+            return plain if from_bytes is None else from_bytes(orjson.dumps(plain))
+
+        return read
+
+    def _refuser(self, schema: Any, where: str) -> Validate:
+        return validator(self.client, schema, where) if self.validate else lambda _: None
 
     def __repr__(self) -> str:
         """Return how it was made."""

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pystreams.errors import ConfigError
+from pystreams.errors import ConfigError, SchemaRegistryError
 from pystreams.registry.registry_client import RegisteredId
-from pystreams.registry.registry_serde import Read, RegistrySerde, Write
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
+from pystreams.registry.ruled_schema import RuledSchema
+from pystreams.registry.rules import has_encoding_rules
 from pystreams.registry.subjects import SchemaUse
-from pystreams.registry.wire_format import place_bytes, read_place
+from pystreams.registry.wire_format import named_schema, place_bytes, read_place
 
 T = TypeVar("T")
 
@@ -77,6 +79,80 @@ class ProtobufSerde(RegistrySerde[T]):
         """Return the function that reads messages whose place a header says."""
         self._refuser(schema, where)(read_place(place, 0)[0])
         return self._parser(where)
+
+    def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
+        """Return the function that writes messages with a schema that has rules."""
+        self._refuse_for_rules(ruled)
+        model: Any = self.model
+        where, start = ruled.where, len(prefix)
+        in_one_way = self.choice.is_key
+        write_message: Write = ruled_serdes().protobuf_writer(
+            self._in_descriptors(ruled), prefix, model
+        )
+
+        def write(message: Any) -> bytes:
+            if type(message) is not model:
+                raise ValueError(
+                    f"{where}: expected a {_name(model)}, not {type(message).__qualname__}"
+                )
+            data = write_message(message)
+            if in_one_way:
+                left: Any = model.FromString(data[start:])
+                return prefix + bytes(left.SerializeToString(deterministic=True))
+            return data
+
+        return write
+
+    def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
+        """Return the function that reads messages by rules."""
+        self._refuse_for_rules(ruled)
+        model: Any = self.model
+        refuse, schema_type = self._refuser(ruled.schema, ruled.where), self.schema_type
+        read_message = ruled_serdes().protobuf_reader(self._in_descriptors(ruled), model)
+
+        def read(data: bytes) -> Any:
+            refuse(read_place(data, named_schema(data, schema_type)[1])[0])
+            message = read_message(data)
+            if type(message) is model:
+                return message
+            # Of a class that was made of the schema to which it was migrated.
+            return model.FromString(message.SerializeToString())
+
+        return read
+
+    def _refuse_for_rules(self, ruled: RuledSchema) -> None:
+        """Refuse what rules would be carried out wrongly for."""
+        if self._descriptor().containing_type is not None:
+            raise SchemaRegistryError(
+                f"{ruled.where}: rules are carried out for messages that stand in no other, and "
+                f"{_name(self.model)} does: move it out, or use a subject without rules"
+            )
+        if self.choice.is_key and has_encoding_rules(ruled.schema):
+            raise SchemaRegistryError(
+                f"{ruled.where}: rules for the bytes of a key that is a Protobuf message are not "
+                "carried out here: use rules for its fields"
+            )
+
+    def _in_descriptors(self, ruled: RuledSchema) -> RuledSchema:
+        """Return a schema as Confluent's serializers take it: not as text."""
+        schema = self._in_descriptor(ruled.schema_id, ruled.schema, ruled.where)
+        latest = ruled.latest
+        if latest is not None:
+            made = self._in_descriptor(latest.schema_id, latest.schema, ruled.where)
+            name = RegisteredId(latest.schema_id, latest.guid, latest.version)
+            latest = self.client.registered(name, ruled.subject, made)
+        return ruled._replace(schema=schema, latest=latest)
+
+    def _in_descriptor(self, schema_id: int | str, schema: Any, where: str) -> Any:
+        if _file_of(schema.schema_str) is not None:
+            return schema
+        text = self.client.text(schema_id, "serialized", where)
+        if _file_of(text) is None:
+            raise SchemaRegistryError(
+                f"the schema registry at {self.client.url} gives the schema of {where} as text "
+                "alone, and rules need its descriptor: use one that gives it, as Confluent's"
+            )
+        return self.client.with_text(schema, text)
 
     def _parser(self, where: str) -> Callable[[bytes], Any]:
         message_class: Any = self.model
@@ -182,13 +258,20 @@ def _local_name(descriptor: Any) -> str:
 
 def _message_names(schema_text: str) -> dict[tuple[int, ...], str]:
     """Return each message's name in a file, by its place; registries give text or a descriptor."""
+    file = _file_of(schema_text)
+    if file is None:
+        return dict(_names_in_text(schema_text))
+    return dict(_names_in_descriptor(file.message_type, (), ""))
+
+
+def _file_of(schema_text: str) -> Any:
+    """Return the file that a descriptor is of, or None for the text of a file."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - an extra
 
     try:
-        file = FileDescriptorProto.FromString(b64decode(schema_text, validate=True))
+        return FileDescriptorProto.FromString(b64decode(schema_text, validate=True))
     except Exception:  # noqa: BLE001 - whatever it makes of a text that is none
-        return dict(_names_in_text(schema_text))
-    return dict(_names_in_descriptor(file.message_type, (), ""))
+        return None
 
 
 def _names_in_descriptor(

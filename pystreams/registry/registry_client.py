@@ -48,13 +48,19 @@ class RegistryClient:
     Args:
         config: Confluent's keys: `url`, `basic.auth.user.info`, `bearer.auth...`, `ssl....`. Where
             `timeout` is not given, an answer is waited for 10 seconds.
+        rule_config: What the executors of rules are configured with: the key store's, mostly.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], rule_config: Mapping[str, Any] | None = None
+    ) -> None:
         self.url = without_user_info(str(config.get("url")))
+        self.rule_config = dict(rule_config or {})
         self._config = dict(config)
         self._lock = Lock()
         self._client: Any = None
+        self._reading: Any = None
+        self._rules: Any = None
         self._module = _confluent()
 
     @property
@@ -69,6 +75,28 @@ class RegistryClient:
                 self._client = self._new_client()
             return self._client
 
+    @property
+    def rule_registry(self) -> Any:
+        """Return what carries out rules, one for all serdes: it knows the keys of fields."""
+        from pystreams.registry.rule_executors import new_rule_registry  # noqa: PLC0415 - an extra
+
+        with self._lock:
+            if self._rules is None:
+                self._rules = new_rule_registry()
+            return self._rules
+
+    def _client_by_guid(self) -> Any:
+        """Return a client that registers nothing.
+
+        One that does has, for the GUID it is told, what it was given: without the registry's rules.
+        """
+        if self.url.startswith("mock://"):
+            return self.confluent_client
+        with self._lock:
+            if self._reading is None:
+                self._reading = self._new_client()
+            return self._reading
+
     def _new_client(self) -> Any:
         try:
             new_client = self._module.SchemaRegistryClient.new_client
@@ -77,9 +105,9 @@ class RegistryClient:
             told = without_user_info(str(error))
             raise ConfigError(f"the schema registry's configuration is wrong: {told}") from error
 
-    def __reduce__(self) -> tuple[type[RegistryClient], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[RegistryClient], tuple[dict[str, Any], dict[str, Any]]]:
         """Let a backfill's workers make clients of their own."""
-        return RegistryClient, (self._config,)
+        return RegistryClient, (self._config, self.rule_config)
 
     def schema_of(self, text: str, schema_type: str, references: Sequence[Any] = ()) -> Any:
         """Return the client's form of a schema."""
@@ -99,7 +127,8 @@ class RegistryClient:
         asked = f"schema id {schema_id} of {where}"
         try:
             if isinstance(schema_id, str):
-                return self._answer(asked, lambda client: client.get_schema_by_guid(schema_id))
+                by_guid = self._client_by_guid
+                return self._answer(asked, lambda _: by_guid().get_schema_by_guid(schema_id))
             return self._answer(asked, lambda client: client.get_schema(schema_id))
         except SchemaRegistryError as error:
             if not self._is_unknown(error.__cause__):
@@ -123,6 +152,18 @@ class RegistryClient:
         asked = f"for a schema of subject {subject!r} for {where}"
         return self._answer(asked, lambda client: _id_of(client.lookup_schema(subject, schema)))
 
+    def found(self, subject: str, schema: Any, where: str) -> Any:
+        """Return what the client calls a schema that the subject had once, or None."""
+        asked = f"for a schema of subject {subject!r} for {where}"
+        return self._known(
+            asked, lambda client: client.lookup_schema(subject, schema, deleted=True)
+        )
+
+    def latest_of(self, subject: str, where: str) -> Any:
+        """Return what the client calls a subject's latest version; None without the subject."""
+        asked = f"for the latest version of subject {subject!r} for {where}"
+        return self._known(asked, lambda client: client.get_latest_version(subject))
+
     def latest(self, subject: str, where: str) -> tuple[RegisteredId, Any]:
         """Return id and schema of a subject's latest version."""
         asked = f"for the latest version of subject {subject!r} for {where}"
@@ -131,8 +172,54 @@ class RegistryClient:
 
     def version(self, subject: str, version: int, where: str) -> Any:
         """Return a version of a subject, as references name them."""
+        return self.registered_version(subject, version, where).schema
+
+    def registered_version(
+        self, subject: str, version: int, where: str, form: str | None = None
+    ) -> Any:
+        """Return what the client calls a version of a subject, deleted or not."""
         asked = f"for version {version} of subject {subject!r}, which {where} refers to"
-        return self._answer(asked, lambda client: client.get_version(subject, version, True)).schema
+        return self._answer(
+            asked, lambda client: client.get_version(subject, version, deleted=True, fmt=form)
+        )
+
+    def known_version(self, subject: str, version: int, where: str) -> Any:
+        """Return the schema of a version of a subject, or None where it is gone."""
+        asked = f"for version {version} of subject {subject!r} for {where}"
+        found = self._known(
+            asked, lambda client: client.get_version(subject, version, deleted=True)
+        )
+        return None if found is None else found.schema
+
+    def text(self, schema_id: int | str, form: str, where: str) -> str:
+        """Return the text of a schema in a form that the registry knows.
+
+        It is asked for anew: the client keeps one form of a schema.
+        """
+
+        def ask(_: Any) -> Any:
+            with self._new_client() as client:
+                if isinstance(schema_id, str):
+                    return client.get_schema_by_guid(schema_id, form)
+                return client.get_schema(schema_id, fmt=form)
+
+        return str(self._answer(f"schema id {schema_id} of {where}, {form}", ask).schema_str)
+
+    def registered(self, name: RegisteredId, subject: str, schema: Any) -> Any:
+        """Return what the client calls a version of a subject."""
+        return self._module.RegisteredSchema(
+            subject=subject,
+            version=name.version,
+            schema_id=name.schema_id,
+            guid=name.guid,
+            schema=schema,
+        )
+
+    def with_text(self, schema: Any, text: str) -> Any:
+        """Return a schema with its text in another form."""
+        return self._module.Schema(
+            text, schema.schema_type, schema.references, schema.metadata, schema.rule_set
+        )
 
     def _answer(self, asked: str, ask: Callable[[Any], T]) -> T:
         client = self.confluent_client
@@ -143,11 +230,21 @@ class RegistryClient:
                 f"the schema registry at {self.url} was asked {asked}: {self._told(error)}"
             ) from error
 
+    def _known(self, asked: str, ask: Callable[[Any], T]) -> T | None:
+        try:
+            return self._answer(asked, ask)
+        except SchemaRegistryError as error:
+            if self._is_unknown(error.__cause__):
+                return None
+            raise
+
     def _is_unknown(self, error: BaseException | None) -> bool:
         refused = isinstance(error, self._module.SchemaRegistryError)
         return refused and getattr(error, "http_status_code", None) == 404
 
     def _told(self, error: Exception) -> str:
+        if isinstance(error, TypeError):
+            return f"its client can't take the answer: {told_with_cure(error)}"
         if not isinstance(error, self._module.SchemaRegistryError):
             return (
                 f"it does not answer ({type(error).__name__}: {without_user_info(str(error))}); "
@@ -167,6 +264,14 @@ _CURES: dict[int, str] = {
     409: "it is incompatible with the versions before: change the schema, or the subject's level",
     422: "it is not valid there: correct the schema",
 }
+
+
+def told_with_cure(error: Exception) -> str:
+    """Return what an error of the client's own says, with the cure of the one that is known."""
+    told = f"{type(error).__name__}: {error}"
+    if "unhashable" in told:
+        told += "; of a schema whose metadata has tags, confluent-kafka 2.16.1 or newer can"
+    return told
 
 
 def without_user_info(text: str) -> str:

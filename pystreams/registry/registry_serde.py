@@ -9,11 +9,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from pystreams.errors import ConfigError, SchemaRegistryError
+from pystreams.errors import ConfigError, SchemaRegistryError, StreamsError
 from pystreams.record import Headers
-from pystreams.registry.registry_client import RegisteredId, RegistryClient
+from pystreams.registry.registry_client import (
+    RegisteredId,
+    RegistryClient,
+    UnknownSchemaError,
+    told_with_cure,
+)
+from pystreams.registry.ruled_schema import RuledSchema, read_by_rules
+from pystreams.registry.rules import (
+    has_any_rules,
+    has_rules,
+    refuse_changing_bytes,
+    refuse_unknown_rules,
+)
 from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrategy, subject_of
 from pystreams.registry.wire_format import (
     GUID_BYTES,
@@ -57,6 +70,20 @@ class SchemaChoice:
         return "key" if self.is_key else "value"
 
 
+class Writing(NamedTuple):
+    """What values are written with.
+
+    Attributes:
+        registered: What the registry calls it.
+        schema: The client's form of it.
+        where: What is written, for errors.
+    """
+
+    registered: RegisteredId
+    schema: Any
+    where: str
+
+
 @dataclass(frozen=True)
 class RegistrySerde(ABC, Generic[T]):
     """A serde in Confluent's wire format.
@@ -93,6 +120,17 @@ class RegistrySerde(ABC, Generic[T]):
             where: What is read, for errors.
         """
 
+    @abstractmethod
+    def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
+        """Return the function that writes values with a schema that has rules."""
+
+    @abstractmethod
+    def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
+        """Return the function that reads records of a writer's schema by rules.
+
+        It is given them as if the schema were named before the data, wherever it was.
+        """
+
     def record_name(self, schema: Any) -> str | None:
         """Return the name of the record that a schema describes."""
         return None
@@ -108,8 +146,9 @@ class RegistrySerde(ABC, Generic[T]):
         def serialize(value: T) -> bytes:
             nonlocal write
             if write is None:
-                (schema_id, _, _), schema, where = self._schema_to_write(topic)
-                write = self.make_writer(schema, id_bytes(schema_id) + self.place(), where)
+                writing = self._schema_to_write(topic)
+                prefix = id_bytes(writing.registered.schema_id) + self.place()
+                write = self._writer(writing, prefix, topic)
             return write(value)
 
         return serialize
@@ -135,9 +174,10 @@ class RegistrySerde(ABC, Generic[T]):
         def serialize_beside(value: T, headers: Headers) -> tuple[bytes, Headers]:
             nonlocal write, header
             if write is None:
-                (schema_id, guid, _), schema, where = self._schema_to_write(topic)
+                writing = self._schema_to_write(topic)
+                schema_id, guid = writing.registered[:2]
                 header = ((name, header_bytes(schema_id, guid) + self.place()),)
-                write = self.make_writer(schema, b"", where)
+                write = self._writer(writing, b"", topic)
             return write(value), without_header(headers, name) + header if headers else header
 
         return serialize_beside
@@ -182,7 +222,7 @@ class RegistrySerde(ABC, Generic[T]):
             return self.client.schema_of(schema.strip(), self.schema_type)
         return schema
 
-    def _schema_to_write(self, topic: str) -> tuple[RegisteredId, Any, str]:
+    def _schema_to_write(self, topic: str) -> Writing:
         choice = self.choice
         where = f"the {choice.part}s of topic {topic!r}"
         own = self.own_schema()
@@ -190,12 +230,53 @@ class RegistrySerde(ABC, Generic[T]):
             registered = RegisteredId(choice.write_with, None, None)
             schema = self.client.schema(choice.write_with, where)
         else:
-            subject = subject_of(
-                choice.subject, topic, choice.part, None if own is None else self.record_name(own)
+            registered, schema = self._of_subject(self._subject(topic, own), own, where)
+            if choice.write_with is not SchemaUse.LATEST:
+                schema = self._with_its_rules(registered, schema, where)
+        where = f"{where} (schema id {registered.schema_id})"
+        return Writing(registered, schema, where)
+
+    def _with_its_rules(self, registered: RegisteredId, own: Any, where: str) -> Any:
+        """Return a schema that was given, with the rules that the registry has for it.
+
+        It may have some that were not given: those of the version before. What the client has put
+        beside an id is what was given.
+
+        Raises:
+            SchemaRegistryError: It has dropped those that were.
+        """
+        schema_id, url = registered.schema_id, self.client.url
+        try:
+            told = self.client.schema(schema_id, where)
+        except UnknownSchemaError as error:
+            raise SchemaRegistryError(
+                f"the schema registry at {url} does not know yet schema id {schema_id}, which it "
+                f"has given for {where}: start again, no record was skipped"
+            ) from error
+        if has_rules(own) and not has_rules(told):
+            message = (
+                f"the schema of {where} has rules, and the schema registry at {url} has dropped "
+                "them: it keeps schemas alone, so who reads would not know of them; use "
+                "one that keeps rules, as Confluent's, or a schema without"
             )
-            registered, schema = self._of_subject(subject, own, where)
-        refuse_rules(schema, where)
-        return registered, schema, f"{where} (schema id {registered.schema_id})"
+            raise SchemaRegistryError(message)
+        return told if has_rules(told) else own
+
+    def _writer(self, writing: Writing, prefix: bytes, topic: str) -> Write:
+        registered, schema, where = writing
+        if not has_rules(schema):
+            return self.make_writer(schema, prefix, where)
+        refuse_unknown_rules(schema, where)
+        refuse_changing_bytes(schema, topic, where, is_key=self.choice.is_key)
+        ruled = self._ruled(registered.schema_id, schema, topic, where)
+        latest = self.client.registered(registered, ruled.subject, schema)
+        ruled = ruled._replace(latest=latest)
+        return _made(lambda: self.make_rules_writer(ruled, prefix), where)
+
+    def _subject(self, topic: str, schema: Any) -> str:
+        choice = self.choice
+        name = None if schema is None else self.record_name(schema)
+        return subject_of(choice.subject, topic, choice.part, name)
 
     def _of_subject(self, subject: str, own: Any, where: str) -> tuple[RegisteredId, Any]:
         if self.choice.write_with is SchemaUse.LATEST:
@@ -220,11 +301,34 @@ class RegistrySerde(ABC, Generic[T]):
                 f"schema id {schema_id} is of {schema.schema_type}, and this serde reads "
                 f"{self.schema_type}: take that serde of SchemaRegistry"
             )
-        refuse_rules(schema, where)
         where = f"{where} (schema id {schema_id})"
+        read = self._rules_reader(schema_id, schema, topic, where)
+        if read is not None:
+            by_rules = read
+            return (lambda data: by_rules(named_by + data)) if beside else by_rules
         if beside:
             return self.make_reader_beside(schema, named_by[size:], where)
         return self.make_reader(schema, size, where)
+
+    def _rules_reader(
+        self, schema_id: int | str, schema: Any, topic: str, where: str
+    ) -> Read[T] | None:
+        """Return the reader that carries rules out, or None where there are none to be."""
+        given = None if self.choice.schema is None else self.own_schema()
+        by_latest = given is None and self.choice.write_with is SchemaUse.LATEST
+        if not (has_rules(schema) or has_any_rules(given) or by_latest):
+            return None
+        written = self._ruled(schema_id, schema, topic, where)
+        ruled = read_by_rules(written, given, by_latest=by_latest)
+        if ruled is None:
+            return None
+        refuse_unknown_rules(ruled.schema, where)
+        refuse_unknown_rules(ruled.read_into, where)
+        return _made(lambda: self.make_rules_reader(ruled), where)
+
+    def _ruled(self, schema_id: int | str, schema: Any, topic: str, where: str) -> RuledSchema:
+        subject, is_key = self._subject(topic, schema), self.choice.is_key
+        return RuledSchema(self.client, schema_id, schema, subject, topic, is_key, where)
 
     def make_reader_beside(self, schema: Any, place: bytes, where: str) -> Read[T]:
         """Return the function that reads records whose schema a header names.
@@ -237,16 +341,29 @@ class RegistrySerde(ABC, Generic[T]):
         return self.make_reader(schema, 0, where)
 
 
-def refuse_rules(schema: Any, where: str) -> None:
-    """Refuse a schema with rules, as values would be written or read without them.
+def _made(make: Callable[[], T], where: str) -> T:
+    """Return what is made of a schema with rules; that it can't be made is no record's fault."""
+    try:
+        return make()
+    except StreamsError:
+        raise
+    except Exception as error:
+        raise SchemaRegistryError(
+            f"the schema of {where} can't be used with its rules: {told_with_cure(error)}"
+        ) from error
+
+
+def ruled_serdes() -> ModuleType:
+    """Return the module that carries rules out.
 
     Raises:
-        SchemaRegistryError: It has some.
+        ConfigError: There is a package missing.
     """
-    rules = schema.rule_set
-    if rules is not None and (rules.domain_rules or getattr(rules, "encoding_rules", None)):
-        message = (
-            f"the schema of {where} has rules (encryption, conditions, transforms), which are not "
-            "carried out here: use a subject without them"
-        )
-        raise SchemaRegistryError(message)
+    try:
+        from pystreams.registry import ruled_serdes as made  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError(
+            "rules of schemas (encryption, conditions, transforms, migrations) need packages: "
+            f"pip install 'pystreams-kafka[rules]' ({error})"
+        ) from error
+    return made

@@ -28,12 +28,18 @@ class SchemaRegistry:
         config: The keys of Confluent's client: `url`, and for example `basic.auth.user.info`,
             `bearer.auth.credentials.source`, `ssl.ca.location`, `max.retries`, `timeout`.
         schema_ids: Where its serdes write the id of a record's schema.
+        rule_config: What carries out the rules of schemas is configured with, as Confluent's
+            `rule_config`: what the key store asks for. It is shown nowhere.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], *, schema_ids: SchemaIdPlace = SchemaIdPlace.PREFIX
+        self,
+        config: Mapping[str, Any],
+        *,
+        schema_ids: SchemaIdPlace = SchemaIdPlace.PREFIX,
+        rule_config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._client = RegistryClient(config)
+        self._client = RegistryClient(config, rule_config)
         self._id_place = schema_ids
 
     @property

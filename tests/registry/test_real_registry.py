@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference
+from confluent_kafka.schema_registry import RuleSet, Schema, SchemaReference
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -19,6 +19,7 @@ from pystreams.testing import TopologyTestDriver
 from tests import names
 from tests.registry.messages import Line, Note, Order
 from tests.registry.registry_proxy import RegistryProxy
+from tests.registry.rule_sets import condition
 from tests.registry_server import RegistryServer
 
 CONF = {"subject.name.strategy.type": "TOPIC"}
@@ -174,6 +175,18 @@ def test_references_are_registered_and_found(
     data = registry.avro(schema=schema).serializer(topic)(value)
 
     assert connect().avro().deserializer(topic)(data) == value
+
+
+def test_rules_that_the_registry_drops_are_not_believed_to_be_there(
+    registry: SchemaRegistry, topic: str
+) -> None:
+    paid = condition("paid", "message.x > 0", mode="WRITEREAD")
+    schema = Schema(POINT, "AVRO", [], None, RuleSet(None, [paid]))
+
+    for use in (SchemaUse.REGISTER, SchemaUse.LOOK_UP):
+        write = registry.avro(schema=schema, write_with=use).serializer(topic)
+        with pytest.raises(SchemaRegistryError, match="has dropped them: it keeps schemas alone"):
+            write({"x": 1})
 
 
 def test_a_registry_without_guids_has_its_ids_in_headers(connect: Connect, topic: str) -> None:
