@@ -114,6 +114,17 @@ class WrappingSerde(Serde[Any], Protocol):
 
 
 @runtime_checkable
+class KeyWrappingSerde(Serde[Any], Protocol):
+    """A serde of values around one of keys that may be left to the configuration."""
+
+    def with_key_default(self, default: Serde[Any] | None) -> Serde[Any]:
+        """Return the serde to use, given the configured default of keys."""
+
+    def is_complete(self) -> bool:
+        """Return whether nothing inside it is left to the configuration."""
+
+
+@runtime_checkable
 class StateSerde(Serde[Any], Protocol):
     """A serde of what a store keeps, where those who query the store see something else.
 
@@ -140,10 +151,20 @@ def filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] |
     return serde or default
 
 
-def is_known(serde: Serde[Any] | None, default: Serde[Any] | None) -> bool:
-    """Return whether there is a serde, and in it all that it wraps, with the configured default."""
-    found = filled(serde, default)
-    return found is not None and (not isinstance(found, WrappingSerde) or found.is_complete())
+def filled_value(
+    serde: Serde[Any] | None, default: Serde[Any] | None, key_default: Serde[Any] | None
+) -> Serde[Any] | None:
+    """Return a serde of values as `filled` does; the keys in them have the default of keys."""
+    if isinstance(serde, KeyWrappingSerde):
+        return serde.with_key_default(key_default)
+    return filled(serde, default)
+
+
+def is_complete(serde: Serde[Any] | None) -> bool:
+    """Return whether there is a serde, and in it all that it wraps, after defaults were filled."""
+    return serde is not None and (
+        not isinstance(serde, WrappingSerde | KeyWrappingSerde) or serde.is_complete()
+    )
 
 
 class FunctionSerde(Generic[T]):

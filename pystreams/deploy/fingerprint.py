@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pystreams.deploy.serde_formats import facts_of
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.graph.naming import is_generated
@@ -125,8 +125,7 @@ class _Reader:
             "generated": is_generated(name),
             "subtopology": subtopology,
             "partitions": None,
-            "key_serde": facts_of(spec.key_serde, self._key_serde),
-            "value_serde": facts_of(spec.value_serde, self._value_serde),
+            **self._serdes(spec.key_serde, spec.value_serde),
             "windows": next(filter(None, map(self._windows, writers)), None),
             "retention": None if retention is None else dataclasses.asdict(retention),
             "ttl_ms": spec.ttl_ms,
@@ -134,6 +133,13 @@ class _Reader:
             "made_of": sorted(frozenset().union(*(self._topics[node] for node in writers))),
             "shape": _digest("store", *sorted(self._shapes[node] for node in writers)),
             "declared": self._topology.call_of_store(name).told().strip(" ()"),
+        }
+
+    def _serdes(self, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None) -> Facts:
+        value_serde = filled_value(value_serde, self._value_serde, self._key_serde)
+        return {
+            "key_serde": facts_of(filled(key_serde, self._key_serde)),
+            "value_serde": facts_of(value_serde),
         }
 
     def _writers(self, store: str) -> list[str]:
@@ -163,14 +169,12 @@ class _Reader:
         ]
         writer = next(iter(sinks), None)
         reader = self._plan.subtopology_of_topic(self._plan.topic_name(name))
-        key_serde = None if writer is None else facts_of(writer.key_serde, self._key_serde)
-        value_serde = None if writer is None else facts_of(writer.value_serde, self._value_serde)
+        unknown: Facts = {"key_serde": None, "value_serde": None}
         call = None if writer is None else self._topology.call_of(writer.name)
         return {
             "generated": is_generated(name),
             "partitions": self._topology.repartition_topics[name].num_partitions,
-            "key_serde": key_serde,
-            "value_serde": value_serde,
+            **(unknown if writer is None else self._serdes(writer.key_serde, writer.value_serde)),
             "subtopology": None if reader is None else reader.id,
             "declared": "" if call is None else call.told().strip(" ()"),
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pystreams.serdes import BY_NAME, FunctionSerde, Serde, StateSerde, filled
+from pystreams.serdes import BY_NAME, FunctionSerde, Serde, StateSerde
 from pystreams.topology.contracts.windowed_serdes import (
     SessionWindowedSerde,
     TimeWindowedSerde,
@@ -26,17 +26,11 @@ SerdeFacts = dict[str, Any]
 """`name`, and `format`, which is None where it is not known."""
 
 
-def facts_of(serde: Serde[Any] | None, default: Serde[Any] | None) -> SerdeFacts | None:
-    """Return what is to be known of a serde; None if it is left to a configuration not given.
-
-    Args:
-        serde: The serde, if there is one.
-        default: The configured default, if it is known.
-    """
-    found = filled(serde, default)
-    if found is None:
+def facts_of(serde: Serde[Any] | None) -> SerdeFacts | None:
+    """Return what is to be known of a serde; None if it is left to a configuration not given."""
+    if serde is None:
         return None
-    return {"name": _name(found), "format": _format(found)}
+    return {"name": _name(serde), "format": _format(serde)}
 
 
 def _name(serde: Serde[Any]) -> str:

@@ -22,7 +22,14 @@ from typing import Any, NamedTuple
 from pystreams.config import StreamsConfig
 from pystreams.readable_values import text_of_value
 from pystreams.record import Headers, ProducedRecord
-from pystreams.serdes import BYTES, Serde, filled, readers_deserializer, seeing_deserializer
+from pystreams.serdes import (
+    BYTES,
+    Serde,
+    filled,
+    filled_value,
+    readers_deserializer,
+    seeing_deserializer,
+)
 from pystreams.topology.contracts.operator import Step
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -168,7 +175,8 @@ class TopicReader:
     def __init__(self, plan: TopologyPlan, config: StreamsConfig, topic: str) -> None:
         key_serde, value_serde = plan.serdes_of_topic(topic) or (BYTES, BYTES)
         self._key = _seeing(filled(key_serde, config.default_key_serde), topic)
-        self._value = _seeing(filled(value_serde, config.default_value_serde), topic)
+        defaults = config.default_value_serde, config.default_key_serde
+        self._value = _seeing(filled_value(value_serde, *defaults), topic)
 
     def __call__(self, key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         """Return key and value."""
@@ -188,7 +196,9 @@ class _StoreReader:
         if spec.kind.has_serdes:
             serdes = (
                 filled(spec.key_serde, config.default_key_serde),
-                filled(spec.value_serde, config.default_value_serde),
+                filled_value(
+                    spec.value_serde, config.default_value_serde, config.default_key_serde
+                ),
             )
         topic = plan.changelog_topic(store)
         self._key, self._value = (_reading(serde, topic) for serde in serdes)

@@ -64,8 +64,8 @@ def _plain_functions(
 
 
 def _plain_serializer(model: Any, name: str, seen: list[Any]) -> Callable[[Any], bytes]:
-    kind = model if isinstance(model, type) and not _is_dict(model) else None
-    kind = dict if _is_dict(model) else kind
+    kind = model if isinstance(model, type) and not is_dict(model) else None
+    kind = dict if is_dict(model) else kind
     option, default = _writing_options(seen)
     dumps = orjson.dumps
 
@@ -106,7 +106,8 @@ def _write_scalar(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def _is_dict(model: Any) -> bool:
+def is_dict(model: Any) -> bool:
+    """Return whether values of a class are dicts: those of a typed dict."""
     return isinstance(model, type) and issubclass(model, dict)
 
 

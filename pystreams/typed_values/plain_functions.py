@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.typed_values.json_functions import msgspec_text, pydantic_text
+from pystreams.typed_values.json_functions import is_dict, msgspec_text, pydantic_text
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
@@ -19,7 +19,8 @@ _KEPT = (bytes, dt.date, dt.datetime, dt.time, decimal.Decimal, uuid.UUID)
 def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """Return the functions that make plain values of a class's, and a class's of plain ones.
 
-    Dates, UUIDs, decimals and bytes stay as they are.
+    Dates, UUIDs, decimals and bytes stay as they are. The first function refuses values of another
+    class with a TypeError, whose fields may only look alike.
 
     Raises:
         TypeError: The class, or a type within it, can't be read.
@@ -34,7 +35,8 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
             except msgspec.ValidationError as error:
                 raise ValueError(msgspec_text(model, error)) from None
 
-        return lambda value: msgspec.to_builtins(value, builtin_types=_KEPT), convert
+        to_builtins = msgspec.to_builtins
+        return _of_model(model, lambda value: to_builtins(value, builtin_types=_KEPT)), convert
     if package == "pydantic":
         import pydantic  # noqa: PLC0415 - the user's model has it
 
@@ -46,9 +48,23 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
             except pydantic.ValidationError as error:
                 raise ValueError(pydantic_text(model, error)) from None
 
-        return lambda value: adapter.dump_python(value, by_alias=True), from_plain
+        return _of_model(model, lambda value: adapter.dump_python(value, by_alias=True)), from_plain
     write = ModelWriter().writer(model)
-    return write or _as_it_is, ModelReader(strict=False).reader(model)
+    return _of_model(model, write), ModelReader(strict=False).reader(model)
+
+
+def _of_model(model: Any, write: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if not isinstance(model, type) or model.__module__ == "builtins":
+        return write or _as_it_is
+    kind = dict if is_dict(model) else model
+    write_known = write or _as_it_is
+
+    def to_plain(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"expected a {model.__name__}, not {type(value).__name__}")
+        return write_known(value)
+
+    return to_plain
 
 
 def _as_it_is(value: Any) -> Any:

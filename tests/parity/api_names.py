@@ -1,10 +1,11 @@
 """What Kafka Streams' operations are called here: a page made from two sets of names and a list.
 
-`golden/api.json` has the public methods of Kafka Streams' classes, found by Java itself (of enums
-the constants). A method is here what it is there, in snake case, on the class of the same name;
-`getName` is the attribute `name`; an option's `withName` is the keyword `name`. What does not
-follow these rules is listed in `api_spellings`, with a reason where a method has no place in
-Python. `page()` is docs/reference/kafka-streams-names.md:
+`golden/api.json` has the public methods of all of Kafka Streams' public classes, found by Java in
+its jars (of enums the constants); `api_classes` says which of them have a table. A method is here
+what it is there, in snake case, on the class of the same name; `getName` is the attribute `name`;
+an option's `withName` is the keyword `name`. What does not follow these rules is listed in
+`api_spellings`, with a reason where a method has no place in Python. `page()` is
+docs/reference/kafka-streams-names.md:
 
     python -m tests.parity.api_names > docs/reference/kafka-streams-names.md
 """
@@ -21,18 +22,25 @@ from typing import Any
 
 import pystreams
 import pystreams.testing
+from tests.parity.api_classes import AS_A_WHOLE, TABLES
 from tests.parity.api_spellings import MISSING, NOT_NEEDED, SPELLED
 
 GOLDEN = Path(__file__).parent / "golden" / "api.json"
 
 _HEAD = """# Kafka Streams' names here
 
-Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client, interactive queries and test driver, and what it is called in pystreams. The rules: methods are in snake case, on the class of the same name; what Java gets with `getName` is often an attribute `name`; what Java says with option objects is said with keywords (`Consumed.with(...).withName("a")` is `key_serde=..., name="a"`, on the operation itself or in a `Consumed(...)`); overloads are one method with optional arguments; durations are numbers, in the unit the name ends with. "not there" is meant: what to use instead, if there is something, stands beside it.
+Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client, interactive queries and test driver, and what it is called in pystreams; of [classes](#all-other-classes) that are a function or a plain value here, or not there, what stands for them. Left out is what Kafka Streams calls deprecated. The rules: methods are in snake case, on the class of the same name; what Java gets with `getName` is often an attribute `name`; what Java says with option objects is said with keywords (`Consumed.with(...).withName("a")` is `key_serde=..., name="a"`, on the operation itself or in a `Consumed(...)`); overloads are one method with optional arguments; durations are numbers, in the unit the name ends with. "not there" is meant: what to use instead, if there is something, stands beside it.
 
 This page is generated from Kafka Streams' own classes and ours, and checked by a test.
 """  # noqa: E501 - a paragraph of Markdown
 
+_REST = """## All other classes
+
+| Kafka Streams | pystreams |
+|---|---|"""
+
 _NOT_OPTIONS = {
+    "BufferConfig of Suppressed",
     "PositionBound",
     "Record",
     "RecordMetadata",
@@ -44,9 +52,14 @@ _NOT_OPTIONS = {
 
 
 def kafka_methods() -> dict[str, list[str]]:
-    """Return the methods of each of Kafka Streams' classes."""
+    """Return the methods of each of Kafka Streams' classes that have a table, in its order."""
     found: dict[str, list[str]] = json.loads(GOLDEN.read_text("utf-8"))
-    return found
+    return {cls: found[cls] for cls in TABLES}
+
+
+def kafka_classes() -> set[str]:
+    """Return the names of all public classes of Kafka Streams."""
+    return set(json.loads(GOLDEN.read_text("utf-8")))
 
 
 def snake_case(name: str) -> str:
@@ -57,7 +70,8 @@ def snake_case(name: str) -> str:
 
 
 def python_class(name: str) -> type[Any] | None:
-    """Return our class of a name, or None."""
+    """Return our class of a name, or None; of a nested one by its own name alone."""
+    name = name.partition(" of ")[0]
     found: type[Any] | None = getattr(pystreams, name, None)
     return found or getattr(pystreams.testing, name, None)
 
@@ -80,7 +94,7 @@ def by_rule(cls: str, method: str) -> str | None:
         return f"`{keyword}=`"
     for attribute in (name, name.removeprefix("get_")):
         if attribute in names_of(ours):
-            return f"`{cls}.{attribute}`"
+            return f"`{ours.__name__}.{attribute}`"
     return None
 
 
@@ -115,6 +129,9 @@ def _sections() -> Iterator[str]:
         for method in methods:
             yield f"| `{method}` | {spelling(cls, method)} |"
         yield ""
+    yield _REST
+    for cls, said in sorted(AS_A_WHOLE.items()):
+        yield f"| `{cls}` | {said} |"
 
 
 def _fields_of(cls: type[Any]) -> set[str]:

@@ -115,7 +115,7 @@ SPELLED: dict[str, str] = {
     "TestOutputTopic.readValuesToList": "`TestOutputTopic.read_values`",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
-    "InStore.withQuery": "the first argument of `KafkaStreams.query`",
+    "InStore of StateQueryRequest.withQuery": "the first argument of `KafkaStreams.query`",
     "StateQueryRequest.withAllPartitions": f"`partitions=None` {_ASKING}, the default",
     "StateQueryRequest.withPartitions": f"`partitions=` {_ASKING}",
     "StateQueryRequest.withPositionBound": f"`position_bound=` {_ASKING}",
@@ -167,6 +167,8 @@ _ACTIVE = (
 )
 _REQUEST = "not needed: a request is the arguments of `KafkaStreams.query`, and no object"
 
+_WRAPPED = "not needed: what is returned is the supplier to use"
+
 NOT_NEEDED: dict[str, str] = {
     "JoinWindows.windowsFor": "not needed: joins look windows up themselves",
     "TopologyTestDriver.metrics": "not needed: a test looks at records and stores",
@@ -187,6 +189,12 @@ NOT_NEEDED: dict[str, str] = {
     "QueryResult.notUpToBound": "not needed: the runtime holds positions against bounds",
     "QueryResult.setPosition": "not needed: the runtime says how far a partition has come",
     "Position.copy": "not needed: a position never changes",
+    "Window.startTime": "not needed: `Window.start`, in ms",
+    "Window.endTime": "not needed: `Window.end`, in ms",
+    "ProcessorWrapper.asWrapped": _WRAPPED,
+    "ProcessorWrapper.asWrappedFixedKey": _WRAPPED,
+    "ProcessorWrapper.configure": "not needed: make the wrapper with what it needs",
+    "TaskId.compareTo": "not needed: task ids are compared as they are",
 }
 """Methods that Python does without, and why."""
 
@@ -200,6 +208,8 @@ _SKIP_CACHE = (
 )
 
 MISSING: dict[str, str] = {
+    "Window.overlap": "",
+    "TaskId.topologyName": "an application has one topology",
     "ProcessorContext.metrics": "metrics of your own go to a registry of your own",
     "Stores.persistentSessionStoreWithHeaders": _HEADERS,
     "Stores.persistentTimestampedKeyValueStoreWithHeaders": _HEADERS,
@@ -259,6 +269,41 @@ OURS_ALONE: dict[str, set[str]] = {
         "over",
         "spec",
         "store_kind",
+    },
+    "BufferConfig of Suppressed": {
+        "byte_limit",
+        "log_config",
+        "logging",
+        "record_limit",
+        "store_type",
+        "when_full",
+    },
+    "Windowed": {"count", "index"},
+    "Window": {"count", "index"},
+    "StateStore": {
+        "approximate_num_uncommitted_bytes",
+        "cached_bytes",
+        "changelog_records",
+        "destroy",
+        "estimated_entries",
+        "flush",
+        "flush_cache",
+        "holds_data",
+        "manages_offsets",
+        "max_uncommitted_bytes",
+        "metered_methods",
+        "read_only",
+        "restore",
+        "rollback",
+        "transactional",
+    },
+    "ReadOnlyWindowStore": {"backward_fetch_range", "fetch_range"},
+    "ReadOnlySessionStore": {
+        "backward_fetch_range",
+        "backward_find_sessions_range",
+        "fetch_range",
+        "find_sessions_by_end",
+        "find_sessions_range",
     },
     "KeyValueStore": {"read_only", "set_flush_listener"},
     # Ranges of keys and of ends have names of their own, where Java overloads.

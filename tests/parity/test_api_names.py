@@ -11,8 +11,10 @@ import pytest
 
 import pystreams
 from pystreams import Query
+from tests.parity.api_classes import AS_A_WHOLE, TABLES
 from tests.parity.api_names import (
     by_rule,
+    kafka_classes,
     kafka_methods,
     names_of,
     page,
@@ -31,18 +33,30 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text("utf-8") == page(), hint
 
 
-@pytest.mark.parametrize("cls", METHODS)
+def test_each_public_class_of_kafka_streams_is_told_once() -> None:
+    assert sorted([*TABLES, *AS_A_WHOLE]) == sorted(kafka_classes())
+
+
+@pytest.mark.parametrize("cls", [*METHODS, *AS_A_WHOLE])
 def test_names_on_the_page_exist(cls: str) -> None:
-    said = " ".join(spelling(cls, method) for method in METHODS[cls])
+    said = AS_A_WHOLE.get(cls) or " ".join(spelling(cls, method) for method in METHODS[cls])
     for name, attribute in re.findall(r"`([A-Z]\w+)\.(\w+)", said):
         ours = python_class(name)
         assert ours is not None, f"{name} is not exported"
         assert attribute in names_of(ours)
 
 
-@pytest.mark.parametrize("cls", METHODS)
+def test_classes_on_the_page_are_exported() -> None:
+    modules = {"aggregations", "serdes"}
+    for said in AS_A_WHOLE.values():
+        for name in re.findall(r"`([A-Z]\w+|\w+_\w+)`", said):
+            assert python_class(name) is not None or name in modules, f"{name} is not exported"
+
+
+@pytest.mark.parametrize("cls", [*METHODS, *AS_A_WHOLE])
 def test_keywords_on_the_page_are_arguments(cls: str) -> None:
-    for said in (spelling(cls, method) for method in METHODS[cls]):
+    told = [AS_A_WHOLE[cls]] if cls in AS_A_WHOLE else [spelling(cls, m) for m in METHODS[cls]]
+    for said in told:
         operation = re.search(r"` of `([A-Z]\w+)\.(\w+)`", said)
         called: Any = python_class(cls)
         if operation:

@@ -480,3 +480,14 @@ def test_a_field_that_does_not_fit_is_named_by_its_path_in_each_kind_of_class(
 
     with pytest.raises(ValueError, match=r"'t' \(schema id 1\): Other\.lines\[0\]\.product: "):
         registry.avro(order_of(line)).deserializer("t")(data)
+
+
+@pytest.mark.parametrize("line", [LineTuple, LineDict, LineStruct, LineModel, LineClass])
+def test_a_value_of_another_class_is_refused_even_if_its_fields_look_alike(
+    registry: SchemaRegistry, line: Any
+) -> None:
+    write = registry.avro(order_of(line), schema=ORDER_SCHEMA).serializer("t")
+    alike = make_dataclass("Alike", [("lines", list[Any])])([])
+
+    with pytest.raises(ValueError, match=r"'t' \(schema id 1\): expected a Other, not Alike"):
+        write(alike)

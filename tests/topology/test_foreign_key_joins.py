@@ -237,12 +237,35 @@ def test_partitioners_of_the_tables_choose_one_partition(chosen: set[int]) -> No
             pipe(LEFT, "a", "x|1")
 
 
+def test_a_partitioner_is_not_asked_about_rows_that_name_no_row() -> None:
+    joined = TableJoined[str, str](other_partitioner=lambda _topic, key, _value, _n: len(key) - 1)
+    with running(topology("left_join", table_joined=joined)) as (pipe, out):
+        pipe(RIGHT, "x", "one")
+        pipe(LEFT, "a", "x|1")
+        pipe(LEFT, "a", None)
+        assert out.read_key_values() == [("a", "x|1+one"), ("a", None)]
+
+
 def test_a_set_of_one_partition_is_that_partition() -> None:
     joined = TableJoined[str, str](lambda *_: {0}, lambda *_: frozenset((0,)))
     with running(topology("join", table_joined=joined)) as (pipe, out):
         pipe(RIGHT, "x", "one")
         pipe(LEFT, "a", "x|1")
         assert out.read_key_values() == [("a", "x|1+one")]
+
+
+def test_keys_whose_serde_is_left_open_are_written_with_the_default_of_keys() -> None:
+    builder = StreamsBuilder()
+    builder.table(LEFT).join(builder.table(RIGHT), both, foreign_key=lambda value: 9)
+    defaults = {"default.key.serde": "long", "default.value.serde": "string"}
+    with TopologyTestDriver(builder.build(), defaults) as driver:
+        driver.create_input_topic(LEFT, LONG, STRING).pipe_input(7, "7|x")
+        (subscriptions,) = (
+            topic for topic in driver.produced_topic_names() if "REGISTRATION" in topic
+        )
+        ((key, subscription, *_),) = driver.produced_raw(subscriptions)
+        assert key == bytes(7) + b"\x09"
+        assert bytes(7) + b"\x07" in (subscription or b"")
 
 
 def test_partitioners_without_a_foreign_key_are_refused() -> None:

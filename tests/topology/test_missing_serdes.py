@@ -91,6 +91,13 @@ CASES = {
             "value_serde=... to aggregate(",
         ),
     ),
+    "aggregate of mapped values": Case(
+        lambda _, s, cure: (
+            s.map_values(upper).group_by_key().aggregate(str, lambda _k, v, _a: v, **cure)
+        ),
+        VALUE,
+        ("aggregate(", "has no value serde. Give", "value_serde=... to aggregate("),
+    ),
     "aggregate of other groups": Case(
         lambda b, _, cure: (
             b.table("t", **KEY, **VALUE).group_by(lambda k, v: (v, k), **cure).count()
@@ -98,7 +105,7 @@ CASES = {
         KEY | VALUE,
         (
             "count(",
-            "repartition topic 'KTABLE-AGGREGATE-STATE-STORE-",
+            "-repartition' has no key serde: group_by(",
             "key_serde=... to the group_by(",
         ),
     ),
@@ -139,11 +146,53 @@ CASES = {
         ),
     ),
     "join with a table": Case(
-        lambda b, s, cure: s.select_key(value_of).join(
-            b.table("t", **KEY, **VALUE), joined, **cure
+        lambda b, s, cure: (
+            s.map_values(upper)
+            .select_key(value_of)
+            .join(b.table("t", **KEY, **VALUE), joined, **cure)
         ),
-        KEY,
-        ("join(", "select_key(", "key_serde=... to join(...)"),
+        VALUE,
+        ("join(", "map_values(", "value_serde=..."),
+    ),
+    "kept join of tables": Case(
+        lambda b, _, cure: b.table("t", **KEY, **VALUE).join(
+            b.table("u", **KEY, **VALUE), joined, name="both", **cure
+        ),
+        VALUE,
+        ("join(", "state store 'both'", "serde. Give value_serde=... to join(...), or set"),
+    ),
+    "left table of a join by a foreign key": Case(
+        lambda b, _, cure: (
+            b.table("t", **KEY, **VALUE)
+            .map_values(upper, **cure)
+            .join(b.table("u", **KEY, **VALUE), joined, foreign_key=upper)
+        ),
+        VALUE,
+        ("join(", ": map_values(", "values. Give value_serde=... to what makes the left table"),
+    ),
+    "right table of a join by a foreign key": Case(
+        lambda b, _, cure: b.table("t", **KEY, **VALUE).join(
+            b.table("u", **KEY, **VALUE).map_values(upper, **cure), joined, foreign_key=upper
+        ),
+        VALUE,
+        ("join(", ": map_values(", "values. Give value_serde=... to what makes the right table"),
+    ),
+    "kept join by a foreign key": Case(
+        lambda b, _, cure: b.table("t", **KEY, **VALUE).left_join(
+            b.table("u", **KEY, **VALUE), joined, foreign_key=upper, name="fk", **cure
+        ),
+        VALUE,
+        ("left_join(", "state store 'fk'", "serde. Give value_serde=... to left_join(...), or"),
+    ),
+    "to, of a join's new values": Case(
+        lambda b, s, cure: s.join(b.table("t", **KEY, **VALUE), joined).to("out", **cure),
+        VALUE,
+        ("to(", ": join(", "makes new values. Give value_serde=... to to(...)"),
+    ),
+    "to, of what was computed in batches": Case(
+        lambda _, s, cure: s.map_values_batch(list).to("out", **cure),
+        VALUE,
+        ("to(", ": map_values_batch(", "makes new values. Give value_serde=... to to(...)"),
     ),
     "join with a versioned table": Case(
         lambda b, s, cure: s.map_values(upper).join(
@@ -153,7 +202,7 @@ CASES = {
             **cure,
         ),
         VALUE,
-        ("join(", "map_values(", "value_serde=..., or other_value_serde=... for the right stream"),
+        ("join(", "map_values(", "values. Give value_serde=... to join(...), or set"),
     ),
     "join of streams": Case(
         lambda b, s, cure: s.left_join(
@@ -188,7 +237,7 @@ CASES = {
         KEY,
         (
             "add_state_store(",
-            "state store 'kept' has no key serde",
+            "state store 'kept' has no key serde. Give",
             "key_serde=... to the Stores...",
         ),
     ),
@@ -221,6 +270,34 @@ def test_its_cure_works(name: str) -> None:
     case = CASES[name]
     TopologyTestDriver(topology_of(case, case.cure)).close()
     TopologyTestDriver(topology_of(case, NOTHING), DEFAULTS).close()
+
+
+@pytest.mark.parametrize("kind", ["join", "left_join"])
+def test_a_stream_whose_keys_are_new_takes_the_serde_of_the_table_it_is_joined_with(
+    kind: str,
+) -> None:
+    builder = StreamsBuilder()
+    table = builder.table("t", **KEY, **VALUE)
+    moved = getattr(builder.stream("in", **KEY, **VALUE).select_key(value_of), kind)(table, joined)
+    moved.to("out", **VALUE)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("t", serdes.STRING, serdes.STRING).pipe_input("x", "row")
+        driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("a", "x")
+        out = driver.create_output_topic("out", serdes.STRING, serdes.STRING)
+        assert out.read_key_values() == [("x", "xrow")]
+
+
+@pytest.mark.parametrize("operation", ["map_values", "process"])
+def test_what_no_annotation_would_mend_is_not_said_to_want_one(operation: str) -> None:
+    builder = StreamsBuilder()
+    getattr(builder.stream("in", **KEY, **VALUE), operation)(
+        upper if operation == "map_values" else Keeps
+    ).to("out", **KEY)
+
+    with pytest.raises(TopologyError, match=f"{operation}.* makes new values. Give") as refused:
+        TopologyTestDriver(builder.build())
+
+    assert "annotated" not in str(refused.value)
 
 
 def test_lines_are_those_of_the_calls() -> None:

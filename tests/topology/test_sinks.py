@@ -110,6 +110,25 @@ def test_a_partitioner_that_returns_a_list_is_told_what_to_return(
         driver.create_input_topic("in", STRING, STRING).pipe_input("a", "v")
 
 
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        (-1, r"returned -1: partitions are numbered from 0"),
+        ("0", r"returned '0': a partition is a number"),
+        ({"x"}, r"returned \{'x'\}: a partition is a number"),
+    ],
+)
+def test_what_is_no_partition_is_the_partitioners_error(
+    builder: StreamsBuilder, drive: Any, chosen: Any, told: str
+) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    stream.to("out", partitioner=lambda *_: chosen)
+    driver = drive()
+
+    with pytest.raises(ProcessingError, match=f"the partitioner {told}"):
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "v")
+
+
 def test_records_that_a_partitioner_leaves_to_kafka_keep_their_order(
     builder: StreamsBuilder, drive: Any
 ) -> None:

@@ -181,5 +181,5 @@ def test_topics_with_other_numbers_of_partitions_are_refused_with_the_joins_name
     join("join", left, right, name="pairs")
     plan = TopologyPlan(builder.build(), "app")
 
-    with pytest.raises(TopologyError, match=r"node 'pairs-merge' can't join .*'left' has 3"):
+    with pytest.raises(TopologyError, match=r"'pairs-merge' \(join at .*can't join .*'left' has 3"):
         plan_partitions(plan, {"left": 3, "right": 2})

@@ -15,6 +15,7 @@ from pystreams import (
     Processor,
     Repartitioned,
     StreamsBuilder,
+    TableJoined,
     TopologyError,
     aggregations,
 )
@@ -272,3 +273,32 @@ def test_what_is_no_function(builder: StreamsBuilder) -> None:
 @pytest.mark.parametrize("function", [str, int, max, print, "{}".format])
 def test_built_in_functions_are_taken_at_their_word(builder: StreamsBuilder, function: Any) -> None:
     builder.stream("in").map_values(function)
+
+
+@pytest.mark.parametrize("operation", ["to", "repartition"])
+def test_a_partitioner_of_other_parameters_is_refused(
+    builder: StreamsBuilder, operation: str
+) -> None:
+    wrong: Any = lambda key: 0  # noqa: E731 - what is tried
+    arguments = ("out",) if operation == "to" else ()
+
+    message = r"partitioner calls .* \(topic, key, value, num_partitions\), but .* takes \(key\)"
+    with pytest.raises(TopologyError, match=message):
+        getattr(builder.stream("in"), operation)(*arguments, partitioner=wrong)
+
+
+def test_functions_of_options_with_other_parameters_are_refused(builder: StreamsBuilder) -> None:
+    wrong: Any = lambda record: 0  # noqa: E731 - likewise
+
+    with pytest.raises(TopologyError, match=r"extractor calls .* \(record, partition_time\), but"):
+        builder.stream("in", timestamp_extractor=wrong)
+    with pytest.raises(TopologyError, match=r"other_partitioner calls .* \(topic, key, value"):
+        TableJoined(other_partitioner=wrong)
+
+
+@pytest.mark.parametrize("operation", ["table", "global_table"])
+def test_an_option_of_a_store_given_to_the_table_is_told_where_to_go(
+    builder: StreamsBuilder, operation: str
+) -> None:
+    with pytest.raises(TopologyError, match=r"ttl_ms .*: materialized=Materialized\(ttl_ms=...\)"):
+        getattr(builder, operation)("in", ttl_ms=5)

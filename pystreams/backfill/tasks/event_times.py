@@ -22,6 +22,7 @@ from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.serdes import filled, filled_value, seeing_deserializer
 from pystreams.topology.contracts.extractors import (
     ConsumerRecord,
     TimestampExtractor,
@@ -95,8 +96,9 @@ class _Asking:
         assert isinstance(node, SourceNode), f"the stage reads {topic}"
         self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
         environment = settings.stores.environment
-        self._key = _deserializer(node.key_serde, environment.default_key_serde, topic)
-        self._value = _deserializer(node.value_serde, environment.default_value_serde, topic)
+        defaults = environment.default_value_serde, environment.default_key_serde
+        self._key = _deserializer(filled(node.key_serde, environment.default_key_serde), topic)
+        self._value = _deserializer(filled_value(node.value_serde, *defaults), topic)
         self._now_ms = now_ms
         self._highest = -1
 
@@ -126,9 +128,6 @@ class _Asking:
         return self._highest
 
 
-def _deserializer(serde: Any, default: Any, topic: str) -> Callable[[bytes, Any], Any]:
+def _deserializer(serde: Any, topic: str) -> Callable[[bytes, Any], Any]:
     """Return the function that reads keys or values, as the task would choose it."""
-    from pystreams.serdes import filled, seeing_deserializer
-
-    found: Any = filled(serde, default)
-    return seeing_deserializer(found, topic)
+    return seeing_deserializer(serde, topic)

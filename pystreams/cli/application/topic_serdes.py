@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pystreams.errors import StreamsError
-from pystreams.serdes import BYTES, Serde, filled
+from pystreams.serdes import BYTES, Serde, filled, filled_value
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -62,7 +62,7 @@ def serdes_of_topic(plan: TopologyPlan, config: StreamsConfig, topic: str) -> To
     if found is not None:
         return TopicSerdes(
             filled(found[0], config.default_key_serde) or BYTES,
-            filled(found[1], config.default_value_serde) or BYTES,
+            filled_value(found[1], config.default_value_serde, config.default_key_serde) or BYTES,
         )
     known = sorted({*plan.source_topics(), *plan.sink_topics(), *plan.repartition_topics()})
     patterns = [f"those that match {pattern.pattern}" for pattern in plan.source_patterns()]

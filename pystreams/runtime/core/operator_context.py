@@ -40,7 +40,7 @@ from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
-from pystreams.serdes import Serde, filled
+from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -247,11 +247,12 @@ class OperatorContext:
 
     def key_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default."""
-        return _serde_or_raise(serde, self._environment.default_key_serde, "key", node)
+        return _found(filled(serde, self._environment.default_key_serde), "key", node)
 
     def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default."""
-        return _serde_or_raise(serde, self._environment.default_value_serde, "value", node)
+        defaults = self._environment.default_value_serde, self._environment.default_key_serde
+        return _found(filled_value(serde, *defaults), "value", node)
 
     def report_error(self, error: Exception, node: str, attempts: int = 1) -> None:
         """Give what went wrong with a record at a node to the processing handler."""
@@ -387,10 +388,7 @@ def _is_about_the_record(error: Exception) -> bool:
     return not isinstance(error, StreamsError)
 
 
-def _serde_or_raise(
-    serde: Serde[Any] | None, default: Serde[Any] | None, part: str, node: str
-) -> Serde[Any]:
-    chosen = filled(serde, default)
+def _found(chosen: Serde[Any] | None, part: str, node: str) -> Serde[Any]:
     if chosen is None:
         message = (
             f"node {node!r} has no {part} serde: give it {part}_serde=..., or set "

@@ -17,7 +17,7 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StateStoreError, StreamsError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.serdes import Serde, filled, readers_deserializer
+from pystreams.serdes import Serde, filled, filled_value, readers_deserializer
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.inspection import linked_copy
@@ -148,7 +148,7 @@ class StateReader:
         spec = self._builder.spec
         serdes = (
             filled(spec.key_serde, config.default_key_serde),
-            filled(spec.value_serde, config.default_value_serde),
+            filled_value(spec.value_serde, config.default_value_serde, config.default_key_serde),
         )
         self.key_serde, self._value_serde = serdes if spec.kind.has_serdes else (None, None)
 

@@ -20,7 +20,7 @@ from pystreams.record import (
     ProducedRecord,
     RecordMetadata,
 )
-from pystreams.serdes import Serde, filled, readers_deserializer, serialize_or_raise
+from pystreams.serdes import Serde, filled, filled_value, readers_deserializer, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
@@ -267,7 +267,11 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             TopologyError: A serde is neither in the spec nor a default.
         """
         key_serde = filled(self._key_serde, context.environment.default_key_serde)
-        value_serde = filled(self._value_serde, context.environment.default_value_serde)
+        value_serde = filled_value(
+            self._value_serde,
+            context.environment.default_value_serde,
+            context.environment.default_key_serde,
+        )
         if key_serde is None or value_serde is None:
             part = "key" if key_serde is None else "value"
             raise TopologyError(

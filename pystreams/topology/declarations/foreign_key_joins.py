@@ -289,12 +289,16 @@ def _row_function(function: Callable[..., Any], *, with_key: bool) -> RowFunctio
 def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
     """Return a partitioner that is given no value: subscriptions and responses are ours alone.
 
-    Each must go to one partition: the one where the row lies that it is for.
+    Each must go to one partition: the one where the row lies that it is for. A row of a left join
+    that names no row subscribes without a key, wherever that is: only answers come back to it.
+    Differs from Kafka: there the partitioner is asked about that key, too.
     """
     if partitioner is None:
         return None
 
     def choose(topic: str, key: Any, value: Any, count: int) -> int | None:  # noqa: ARG001 - as above
+        if key is None:
+            return None
         chosen = partitioner(topic, key, None, count)
         if not isinstance(chosen, AbstractSet):
             return chosen

@@ -34,12 +34,13 @@ def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> 
             f"{call.kind} with the table {table.node.name!r} has no windows: a record meets the "
             "row there is when it arrives; leave windows out"
         )
+    # Differs from Kafka: a key serde that nobody has told is the table's, not the default.
     joined = options_of(Joined, call.joined, call.options, call.kind)
     with_or_without_key(call.joiner, call.kind, ("value", "row"), with_key=call.with_key)
     stream.check_same_builder(table.graph, table.node, "join")
     joined = replace(
         joined,
-        key_serde=joined.key_serde or stream.key_serde,
+        key_serde=joined.key_serde or stream.key_serde or table.key_serde,
         value_serde=joined.value_serde or stream.value_serde,
     )
     stream = stream.copartitioned(joined.name, joined.key_serde, joined.value_serde)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from typing import Any, Unpack
 
 from pystreams.config import StreamsConfig, optimizations_of
@@ -121,6 +122,7 @@ class StreamsBuilder:
         naming.check_name(topic, "a topic")
         keywords: dict[str, Any] = dict(options)
         store_name = keywords.pop("name", None)
+        _refuse_store_options(keywords, "table")
         chosen = options_of(Consumed, consumed, keywords, "table")
         kept = _table_options(materialized, store_name, "table")
         return KTable(table_of_topic(self._graph, topic, chosen, kept))
@@ -152,6 +154,7 @@ class StreamsBuilder:
         naming.check_name(topic, "a topic")
         keywords: dict[str, Any] = dict(options)
         store_name = keywords.pop("name", None)
+        _refuse_store_options(keywords, "global_table")
         chosen = options_of(Consumed, consumed, keywords, "global_table")
         kept = _table_options(materialized, store_name, "global_table")
         return GlobalKTable(declared_global_table(self._graph, topic, chosen, kept))
@@ -220,6 +223,15 @@ def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
     if topics is None:
         return ()
     return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+
+
+def _refuse_store_options(keywords: dict[str, Any], where: str) -> None:
+    known = {option.name for option in fields(Materialized)} - {"key_serde", "value_serde"}
+    for option in sorted(known & keywords.keys()):
+        raise TopologyError(
+            f"{where} takes {option} as an option of its store: "
+            f"materialized=Materialized({option}=...)"
+        )
 
 
 def _table_options(

@@ -6,9 +6,16 @@ from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ConnectsStores
-from pystreams.topology.contracts.user_functions import refuse_async
+from pystreams.topology.contracts.user_functions import checked
 from pystreams.topology.graph.naming import check_name
 
+_PARTITIONER = ("topic", "key", "value", "num_partitions")
+_FUNCTIONS = {
+    "timestamp_extractor": ("record", "partition_time"),
+    "partitioner": _PARTITIONER,
+    "other_partitioner": _PARTITIONER,
+}
+"""What options that are functions are called with."""
 _OFFSET_RESETS = ("earliest", "latest", "none")
 
 
@@ -33,10 +40,10 @@ def check_values(operation: str, **values: object) -> None:
                     f"deserializer(topic) such as serdes.STRING, not {value!r}"
                 )
                 raise TopologyError(message)
-        elif option in {"timestamp_extractor", "partitioner"}:
+        elif option in _FUNCTIONS:
             if not callable(value):
                 raise TopologyError(f"{where} must be a function, not {value!r}")
-            refuse_async(value, where)
+            checked(value, where, _FUNCTIONS[option])
         elif option in {"name", "store_name"}:
             check_name(value, "a node or store")
         elif option == "offset_reset" and value not in _OFFSET_RESETS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from pystreams.kernel.partitioner import partition_of
@@ -158,6 +159,28 @@ def _windowed_sink(
     return step
 
 
+def _partitions_of(chosen: Any) -> Sequence[int | None]:
+    """Return the partitions that a partitioner has chosen.
+
+    One that the topic does not have is told by who sends the record.
+
+    Raises:
+        TypeError: They are none.
+        ValueError: One is negative.
+    """
+    if chosen is None:
+        return _KAFKAS_CHOICE
+    if isinstance(chosen, list | tuple):
+        raise TypeError(f"the partitioner returned {chosen!r}: several partitions are a set")
+    try:
+        partitions = sorted(map(index, chosen if isinstance(chosen, AbstractSet) else (chosen,)))
+    except TypeError:
+        raise TypeError(f"the partitioner returned {chosen!r}: a partition is a number") from None
+    if partitions and partitions[0] < 0:
+        raise ValueError(f"the partitioner returned {chosen!r}: partitions are numbered from 0")
+    return partitions
+
+
 def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
     """Return the step of a sink that chooses topic or partitions a record."""
     encoders: dict[str, Encode] = {}
@@ -176,12 +199,7 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
         if partitioner is None:
             return topic, _KAFKAS_CHOICE
-        chosen = partitioner(topic, key, value, task.num_partitions(topic))
-        if isinstance(chosen, AbstractSet):
-            return topic, sorted(chosen)
-        if isinstance(chosen, list | tuple):
-            raise TypeError(f"the partitioner returned {chosen!r}: several partitions are a set")
-        return topic, (chosen,)
+        return topic, _partitions_of(partitioner(topic, key, value, task.num_partitions(topic)))
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:

@@ -168,9 +168,10 @@ def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
         if len(set(fixed.values())) > 1:
             listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
             message = (
-                f"node {group.node!r} can't join topics with different numbers of partitions: "
-                f"{listed}; repartition one of the streams first with "
-                "repartition(num_partitions=...)"
+                f"node {group.node!r}{plan.topology.call_of(group.node).told()} can't join topics "
+                f"with different numbers of partitions: {listed}; repartition one of the streams "
+                f"first with repartition(num_partitions={max(fixed.values())}), a table's topic as "
+                "stream(...).repartition(...).to_table()"
             )
             raise TopologyError(message)
         wanted = max(fixed.values()) if fixed else max(counts[topic] for topic in topics)

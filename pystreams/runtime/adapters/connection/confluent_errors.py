@@ -153,7 +153,10 @@ _CURES = {
     ),
     KafkaError.UNSUPPORTED_VERSION: "use a newer broker, or group.protocol=classic",
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* keys",
-    KafkaError._UNKNOWN_PARTITION: "create the topic again, with the partitions it had",
+    KafkaError._UNKNOWN_PARTITION: (
+        "create the topic again, with the partitions it had; or, where a partitioner of yours has "
+        "chosen that partition, let it choose one that there is"
+    ),
     KafkaError._UNKNOWN_TOPIC: "create the topic",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
     KafkaError.INVALID_RECORD: "a compacted topic takes no record without a key: give it one",

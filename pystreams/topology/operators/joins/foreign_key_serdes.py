@@ -96,7 +96,7 @@ class SubscriptionSerde:
     """Serde of subscriptions.
 
     Args:
-        inner: Serde of primary keys; None takes the configured default.
+        inner: Serde of primary keys; None takes the configured default of keys.
         topic: The subscription topic, as it is called without the application's prefix.
         store: Name of the store that keeps subscriptions.
     """
@@ -106,8 +106,8 @@ class SubscriptionSerde:
         self._topic = topic
         self._store = store
 
-    def with_default(self, default: Serde[Any] | None) -> SubscriptionSerde:
-        """Return this serde with the configured default where no inner one was given."""
+    def with_key_default(self, default: Serde[Any] | None) -> SubscriptionSerde:
+        """Return this serde with the configured default of keys where no inner one was given."""
         return SubscriptionSerde(self._inner or default, self._topic, self._store)
 
     def is_complete(self) -> bool:

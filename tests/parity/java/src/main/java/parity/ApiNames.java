@@ -4,103 +4,25 @@ import java.io.IOException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.file.Path;
-import java.util.LinkedHashMap;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
 import org.apache.kafka.streams.KafkaStreams;
-import org.apache.kafka.streams.StreamsBuilder;
-import org.apache.kafka.streams.TestInputTopic;
-import org.apache.kafka.streams.TestOutputTopic;
-import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
-import org.apache.kafka.streams.kstream.Branched;
-import org.apache.kafka.streams.kstream.BranchedKStream;
-import org.apache.kafka.streams.kstream.CogroupedKStream;
-import org.apache.kafka.streams.kstream.Consumed;
-import org.apache.kafka.streams.kstream.EmitStrategy;
-import org.apache.kafka.streams.kstream.GlobalKTable;
-import org.apache.kafka.streams.kstream.Grouped;
-import org.apache.kafka.streams.kstream.JoinWindows;
-import org.apache.kafka.streams.kstream.Joined;
-import org.apache.kafka.streams.kstream.KGroupedStream;
-import org.apache.kafka.streams.kstream.KGroupedTable;
-import org.apache.kafka.streams.kstream.KStream;
-import org.apache.kafka.streams.kstream.KTable;
-import org.apache.kafka.streams.kstream.Materialized;
-import org.apache.kafka.streams.kstream.Named;
-import org.apache.kafka.streams.kstream.Printed;
-import org.apache.kafka.streams.kstream.Produced;
-import org.apache.kafka.streams.kstream.Repartitioned;
-import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
-import org.apache.kafka.streams.kstream.SessionWindowedKStream;
-import org.apache.kafka.streams.kstream.SessionWindows;
-import org.apache.kafka.streams.kstream.SlidingWindows;
-import org.apache.kafka.streams.kstream.StreamJoined;
-import org.apache.kafka.streams.kstream.Suppressed;
-import org.apache.kafka.streams.kstream.TableJoined;
-import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
-import org.apache.kafka.streams.kstream.TimeWindowedKStream;
-import org.apache.kafka.streams.kstream.TimeWindows;
-import org.apache.kafka.streams.kstream.UnlimitedWindows;
-import org.apache.kafka.streams.processor.Cancellable;
-import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
-import org.apache.kafka.streams.processor.api.FixedKeyRecord;
-import org.apache.kafka.streams.processor.api.Processor;
-import org.apache.kafka.streams.processor.api.ProcessorContext;
-import org.apache.kafka.streams.processor.api.Record;
-import org.apache.kafka.streams.processor.api.RecordMetadata;
-import org.apache.kafka.streams.query.FailureReason;
-import org.apache.kafka.streams.query.KeyQuery;
-import org.apache.kafka.streams.query.MultiVersionedKeyQuery;
-import org.apache.kafka.streams.query.Position;
-import org.apache.kafka.streams.query.PositionBound;
-import org.apache.kafka.streams.query.QueryConfig;
-import org.apache.kafka.streams.query.QueryResult;
-import org.apache.kafka.streams.query.RangeQuery;
-import org.apache.kafka.streams.query.ResultOrder;
-import org.apache.kafka.streams.query.StateQueryRequest;
-import org.apache.kafka.streams.query.StateQueryResult;
-import org.apache.kafka.streams.query.TimestampedKeyQuery;
-import org.apache.kafka.streams.query.TimestampedRangeQuery;
-import org.apache.kafka.streams.query.VersionedKeyQuery;
-import org.apache.kafka.streams.query.WindowKeyQuery;
-import org.apache.kafka.streams.query.WindowRangeQuery;
-import org.apache.kafka.streams.state.KeyValueStore;
-import org.apache.kafka.streams.state.SessionStore;
-import org.apache.kafka.streams.state.StoreBuilder;
-import org.apache.kafka.streams.state.Stores;
-import org.apache.kafka.streams.state.VersionedKeyValueStore;
-import org.apache.kafka.streams.state.VersionedRecord;
-import org.apache.kafka.streams.state.WindowStore;
 
 /**
- * The public operations of Kafka Streams: names of methods, without those that are deprecated; of
- * an enum its constants.
+ * The public operations of Kafka Streams: of each public class the names of its methods, without
+ * what is deprecated, internal or an exception; of an enum its constants. The classes are those
+ * of the jars, so that none is forgotten.
  */
 public final class ApiNames {
 
-    private static final List<Class<?>> CLASSES = List.of(
-        StreamsBuilder.class, KStream.class, BranchedKStream.class, KGroupedStream.class,
-        KTable.class, KGroupedTable.class, GlobalKTable.class, CogroupedKStream.class,
-        TimeWindowedKStream.class, SessionWindowedKStream.class,
-        TimeWindowedCogroupedKStream.class, SessionWindowedCogroupedKStream.class,
-        TimeWindows.class, SlidingWindows.class, SessionWindows.class, JoinWindows.class,
-        UnlimitedWindows.class, EmitStrategy.class, Suppressed.class,
-        Consumed.class, Produced.class, Grouped.class, Repartitioned.class, Joined.class,
-        StreamJoined.class, TableJoined.class, Materialized.class, Branched.class, Named.class,
-        Printed.class,
-        Topology.class, Processor.class, FixedKeyProcessor.class, ProcessorContext.class,
-        Record.class, FixedKeyRecord.class, RecordMetadata.class, Cancellable.class,
-        Stores.class, StoreBuilder.class, KeyValueStore.class, WindowStore.class,
-        SessionStore.class, VersionedKeyValueStore.class, VersionedRecord.class,
-        KafkaStreams.class, StateQueryRequest.class, StateQueryRequest.InStore.class,
-        StateQueryResult.class, QueryResult.class, FailureReason.class, Position.class,
-        PositionBound.class, KeyQuery.class, RangeQuery.class, TimestampedKeyQuery.class,
-        TimestampedRangeQuery.class, WindowKeyQuery.class, WindowRangeQuery.class,
-        VersionedKeyQuery.class, MultiVersionedKeyQuery.class, ResultOrder.class,
-        QueryConfig.class, TopologyTestDriver.class, TestInputTopic.class,
-        TestOutputTopic.class);
+    private static final String PACKAGE = "org/apache/kafka/streams/";
 
     private ApiNames() {
     }
@@ -111,12 +33,59 @@ public final class ApiNames {
     }
 
     /** Returns the names by class, sorted. */
-    public static Map<String, Object> all() {
-        final Map<String, Object> found = new LinkedHashMap<>();
-        for (final Class<?> type : CLASSES) {
-            found.put(type.getSimpleName(), List.copyOf(namesOf(type)));
+    public static Map<String, Object> all() throws IOException {
+        final Map<String, Object> found = new TreeMap<>();
+        for (final Class<?> inside : List.of(KafkaStreams.class, TopologyTestDriver.class)) {
+            for (final Class<?> type : publicClasses(inside)) {
+                found.put(nameOf(type), List.copyOf(namesOf(type)));
+            }
         }
         return found;
+    }
+
+    private static List<Class<?>> publicClasses(final Class<?> inside) throws IOException {
+        final String jar = inside.getProtectionDomain().getCodeSource().getLocation().getPath();
+        final List<Class<?>> found = new ArrayList<>();
+        try (JarFile file = new JarFile(jar)) {
+            for (final JarEntry entry : Collections.list(file.entries())) {
+                final String name = entry.getName();
+                if (name.startsWith(PACKAGE) && name.endsWith(".class")
+                    && !name.contains("/internals/")) {
+                    final Class<?> type = classOf(name);
+                    if (isPublic(type) && !Throwable.class.isAssignableFrom(type)) {
+                        found.add(type);
+                    }
+                }
+            }
+        }
+        return found;
+    }
+
+    private static Class<?> classOf(final String entry) {
+        try {
+            final String name = entry.substring(0, entry.length() - ".class".length());
+            return Class.forName(name.replace('/', '.'), false, ApiNames.class.getClassLoader());
+        } catch (final ClassNotFoundException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static boolean isPublic(final Class<?> type) {
+        for (Class<?> around = type; around != null; around = around.getEnclosingClass()) {
+            if (!Modifier.isPublic(around.getModifiers())
+                || around.isAnonymousClass()
+                || around.isAnnotationPresent(Deprecated.class)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Returns `QueryResult`, of a nested class `BufferConfig of Suppressed`. */
+    private static String nameOf(final Class<?> type) {
+        final Class<?> around = type.getEnclosingClass();
+        return around == null ? type.getSimpleName()
+            : type.getSimpleName() + " of " + nameOf(around);
     }
 
     private static TreeSet<String> namesOf(final Class<?> type) {
