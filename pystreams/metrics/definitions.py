@@ -136,6 +136,14 @@ def _client() -> Iterator[MetricDefinition]:
     )
     yield gauge("alive-stream-threads", "Stream threads that run.")
     yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
+    yield MetricDefinition(
+        CLIENT_GROUP,
+        "process-restarts-total",
+        "How often this process, one of several, was killed and started again (run --processes). "
+        "Not in Kafka.",
+        Unit.COUNT,
+        Kind.COUNTER,
+    )
     yield gauge(
         "blocked-stream-threads",
         "Stream threads that have not gone round their loop for 10 s. Not in Kafka.",

@@ -48,6 +48,7 @@ class RunOptions:
         threads: Stream threads of each.
         stop_timeout: How long a stop may take (s).
         process_number: Which of several this one is, from 1; None in their parent, or alone.
+        restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
         metrics_port: Where the first process serves metrics.
         metrics_host: The address they are served on.
@@ -60,6 +61,7 @@ class RunOptions:
     threads: int | None = None
     stop_timeout: float = STOP_TIMEOUT_S
     process_number: int | None = None
+    restarts: int = 0
     report: bool = False
     metrics_port: int | None = None
     metrics_host: str | None = None
@@ -151,6 +153,7 @@ _run_options = grouped(
     ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
+    click.option("--restarts", type=int, default=0, hidden=True),
     click.option("--report", is_flag=True, hidden=True),
 )
 
@@ -324,7 +327,7 @@ def _run_here(
         stop_with_parent(stop)
     with stop.by_signals():
         config = told_where_it_is_served(config, http, options.process_number)
-        streams = KafkaStreams(loaded.topology, config)
+        streams = KafkaStreams(loaded.topology, config, restarts=options.restarts)
         if options.report:
             report_to_parent(streams.statistics)
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)

@@ -94,6 +94,7 @@ def main() -> int:
     parser.add_argument("behaviour")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--process-number", type=int)
+    parser.add_argument("--restarts", type=int)
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     number = arguments.process_number
