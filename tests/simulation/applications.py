@@ -65,6 +65,8 @@ class Application:
         topology: Topology | None = None,
         config: Mapping[str, Any] | None = None,
         disk: SimulatedDisk | None = None,
+        *,
+        newcomer: bool = False,
     ) -> SimulatedProcess:
         """Make a process with a disk of its own, or with that of another one."""
         return SimulatedProcess(
@@ -73,6 +75,7 @@ class Application:
             self.broker,
             disk or SimulatedDisk(self._root / name, self.faults),
             name,
+            newcomer=newcomer,
         )
 
     def feed(self, *keys: str) -> None:

@@ -80,6 +80,8 @@ class ThreadParts:
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
         shut_down: Ends this process in order, as another one asks for; called with what to tell.
+        newcomer: Whether the group can't know its process: it was made in this run, and may stand
+            in for one that has died.
         paused: Set while nothing is to be processed or restored.
         restore_listener: Told of restores, or None.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
@@ -99,6 +101,7 @@ class ThreadParts:
     identity: ProcessIdentity
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
     shut_down: Callable[[StreamsError], None]
+    newcomer: bool = False
     paused: threading.Event = field(default_factory=threading.Event)
     restore_listener: StateRestoreListener | None = None
     make_stop_event: Callable[[], threading.Event] = threading.Event

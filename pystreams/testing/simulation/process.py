@@ -77,6 +77,7 @@ class SimulatedProcess:
         config: Its configuration; `bootstrap.servers` has a default here.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
+        newcomer: As the attribute.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
             a process is only stopped in order.
         make_clients: Makes the clients of a life.
@@ -87,6 +88,8 @@ class SimulatedProcess:
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.
         crashes: How often it has crashed.
+        newcomer: Whether its next start looks before it joins the group, as that of a process which
+            finds no identity on its disk.
         told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
     """
 
@@ -98,6 +101,7 @@ class SimulatedProcess:
         disk: SimulatedDisk,
         process_id: str = "process",
         *,
+        newcomer: bool = False,
         real_stores: bool = False,
         make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
     ) -> None:
@@ -111,6 +115,7 @@ class SimulatedProcess:
         self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._broker = broker
+        self.newcomer = newcomer
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self._make_clients = make_clients
@@ -155,6 +160,7 @@ class SimulatedProcess:
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
         ]
+        self.newcomer = False
         for thread in self.threads:
             thread.join_group()
 
@@ -289,6 +295,7 @@ class SimulatedProcess:
             ),
             partition_counts=counts_of,
             shut_down=self._end,
+            newcomer=self.newcomer,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=InlineExecutor,
         )

@@ -92,6 +92,7 @@ class SweepRun:
                 self.broker,
                 SimulatedDisk(root / f"disk-{number}", self.faults),
                 f"p{number}",
+                newcomer=True,
             )
             for number in range(scenario.processes)
         ]
@@ -246,6 +247,7 @@ class SweepRun:
         if process.running:
             process.crash()
         process.disk.wipe()
+        process.newcomer = True
 
     def compact(self, _: int) -> None:
         """Compact all changelogs."""
