@@ -89,6 +89,7 @@ SCHEMAS: dict[str, Schema] = {
         processed_records=_COUNT,
         processed_per_s=_NUMBER,
         dropped_records=_COUNT,
+        calls_again=_COUNT,
         lag_records=_or_null(_COUNT),
         unread_partitions=_COUNT,
         troubles=_list(

@@ -231,6 +231,12 @@ def _task() -> Iterator[MetricDefinition]:
         "dropped-records",
         "Records dropped: by operations, stores, exception handlers, timestamp extractors",
     )
+    yield from _counted(
+        TASK_GROUP,
+        "calls-again",
+        "Calls of functions again with a record they have failed with (retry=, and retries= of "
+        "map_values_async; not in Kafka)",
+    )
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(
         TASK_GROUP,

@@ -362,7 +362,6 @@ class KafkaStreams(DiscoveringClient):
                 paused=self._paused,
                 restore_listener=self._restore_listener,
                 shut_down=partial(self._fail, leave_group=True),
-                newcomer=not identity.survives,
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)

@@ -44,7 +44,7 @@ class Arrival:
         self._parts, self._clock = parts, parts.clock
         settings = parts.settings
         self._looks = (
-            parts.newcomer
+            parts.identity.newcomer
             and settings.membership.static
             and settings.commit_interval_ms <= _COMMITS_SELDOM_MS
         )

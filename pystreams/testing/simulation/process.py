@@ -77,7 +77,6 @@ class SimulatedProcess:
         config: Its configuration; `bootstrap.servers` has a default here.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
-        newcomer: As the attribute.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
             a process is only stopped in order.
         make_clients: Makes the clients of a life.
@@ -101,7 +100,6 @@ class SimulatedProcess:
         disk: SimulatedDisk,
         process_id: str = "process",
         *,
-        newcomer: bool = False,
         real_stores: bool = False,
         make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
     ) -> None:
@@ -115,7 +113,7 @@ class SimulatedProcess:
         self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._broker = broker
-        self.newcomer = newcomer
+        self.newcomer = False
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self._make_clients = make_clients
@@ -292,10 +290,10 @@ class SimulatedProcess:
                 client_id=client_id,
                 group_instance_id=self.process_id,
                 survives=self._lives > 1,
+                newcomer=self.newcomer,
             ),
             partition_counts=counts_of,
             shut_down=self._end,
-            newcomer=self.newcomer,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=InlineExecutor,
         )

@@ -92,10 +92,11 @@ class SweepRun:
                 self.broker,
                 SimulatedDisk(root / f"disk-{number}", self.faults),
                 f"p{number}",
-                newcomer=True,
             )
             for number in range(scenario.processes)
         ]
+        for process in self.processes:
+            process.newcomer = True
         self.oracle = Oracle(self.broker, scenario)
         self.frozen: dict[int, int] = {}
         self._standing: set[int] = set()
