@@ -239,7 +239,8 @@ def run(
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
-            code = FirstBackfill(application, backfill, spark, log).do(loaded, config)
+            first = FirstBackfill(application, backfill, spark, log)
+            code = first.do(loaded, config, options.stop_timeout)
             if code is not None:
                 ctx.exit(code)
         if options.processes > 1:

@@ -83,7 +83,9 @@ def run_processes(
             children.close()
 
 
-def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
+def run_before(
+    command: Sequence[str], *, stdout: int | None, stop_timeout_s: float = STOP_TIMEOUT_S
+) -> int | None:
     """Run another command of pystreams before this one continues; return None when it is done.
 
     It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
@@ -92,12 +94,13 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
 
     Args:
         stdout: Where its standard output goes; None for where ours goes.
+        stop_timeout_s: How long it may take to stop; soon after it is killed.
 
     Returns:
         What this process is to end with: the command has failed, or a stop was asked for. None
         otherwise.
     """
-    stop = StopChildren()
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         channel, theirs = socket.socketpair()
         with theirs:
@@ -273,7 +276,11 @@ def _wait_for_all(
             _terminate(running)
             kill_at_s = time.monotonic() + stop.timeout_s + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:
-            _log.error("processes did not stop in time and are killed", processes=len(running))
+            _log.error(
+                "processes did not stop in time and are killed",
+                processes=len(running),
+                timeout_s=stop.timeout_s,
+            )
             _kill(running)
             return exit_code or ExitCode.FAILED
         time.sleep(_WATCH_INTERVAL_S)
