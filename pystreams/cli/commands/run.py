@@ -47,6 +47,7 @@ class RunOptions:
         processes: How many processes share its partitions.
         threads: Stream threads of each.
         stop_timeout: How long a stop may take (s).
+        leave_group: Whether a stop leaves the group; None as `KafkaStreams.close`.
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
@@ -60,6 +61,7 @@ class RunOptions:
     processes: int = 1
     threads: int | None = None
     stop_timeout: float = STOP_TIMEOUT_S
+    leave_group: bool | None = None
     process_number: int | None = None
     restarts: int = 0
     report: bool = False
@@ -150,6 +152,13 @@ _run_options = grouped(
         metavar="SECONDS",
         help="How long a stop may take before it ends with an error that says what is not done. "
         "What kills the process must wait at least 5 s longer (terminationGracePeriodSeconds).",
+    ),
+    click.option(
+        "--leave-group/--stay-in-group",
+        default=None,
+        help="What becomes of the partitions at a stop: others take them over at once, or they "
+        "wait for a restart until the session has ended (classic protocol only). Default: they "
+        "wait where the state directory, or a group.instance.id, was there before.",
     ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
@@ -334,7 +343,9 @@ def _run_here(
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         with http_server(streams, http, options.process_number):
             display = _display(streams, is_child=options.is_child)
-            return run_until_stopped(streams, stop, display, readable=readable)
+            return run_until_stopped(
+                streams, stop, display, readable=readable, leave_group=options.leave_group
+            )
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:

@@ -65,7 +65,7 @@ class StandIn:
         )
         return unfinished_among([metadata], [("one that has ended", "nothing")])
 
-    def close(self, *, timeout_s: float) -> bool:
+    def close(self, *, timeout_s: float, leave_group: bool | None) -> bool:
         assert timeout_s > 0
         self._tell("closing")
         if self._behaviour == "hangs":
