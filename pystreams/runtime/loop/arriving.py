@@ -58,6 +58,7 @@ class Arrival:
     def join(self, join: Callable[[], None]) -> None:
         """Join the group by this function: at once, or from within `go_on`."""
         if not self._looks:
+            self._join = None
             join()
             return
         self._looks = False
