@@ -40,9 +40,13 @@ class Health:
         return as_json({"alive": not trouble, "why": trouble}, 503 if trouble else 200)
 
     async def readyz(self, _: Request) -> Response:
-        """Answer whether all tasks of the process do their work: 200, or 503 with the reason."""
+        """Answer whether all tasks of the process do their work: 200, or 503 with the reason.
+
+        What stands still is told either way: no restart helps a task that waits for something.
+        """
         trouble = self.not_ready()
-        return as_json({"ready": not trouble, "why": trouble}, 503 if trouble else 200)
+        answer = {"ready": not trouble, "why": trouble, "troubles": self.troubles()}
+        return as_json(answer, 503 if trouble else 200)
 
     def not_alive(self) -> str:
         """Return why the process is not alive, nothing if it is."""
@@ -57,6 +61,14 @@ class Health:
                     "ms: the group gives its partitions to others (max.poll.interval.ms)"
                 )
         return ""
+
+    def troubles(self) -> list[str]:
+        """Return what stands still, and what nobody reads: what, and which."""
+        streams = self._streams
+        told = [f"{seen.kind.value}: {seen.of}" for seen in streams.troubles]
+        if unread := streams.statistics().unread_partitions:
+            told.append(f"partitions are read by nobody: {unread}")
+        return told
 
     def not_ready(self) -> str:
         """Return why the process is not ready, nothing if it is."""

@@ -62,7 +62,7 @@ SCHEMAS: dict[str, Schema] = {
         "description": "What went wrong, and what to do (RFC 9457).",
     },
     "Alive": _object(alive=_YES_OR_NO, why=_HEALTH),
-    "Ready": _object(ready=_YES_OR_NO, why=_HEALTH),
+    "Ready": _object(ready=_YES_OR_NO, why=_HEALTH, troubles=_list(_TEXT)),
     "Description": {"type": "object", "required": ["openapi", "paths"]},
     "Topology": _object(description=_TEXT),
     "Config": {"type": "object", "description": "Values by the keys' names."},
@@ -89,6 +89,7 @@ SCHEMAS: dict[str, Schema] = {
         processed_records=_COUNT,
         processed_per_s=_NUMBER,
         dropped_records=_COUNT,
+        calls_again=_COUNT,
         lag_records=_or_null(_COUNT),
         unread_partitions=_COUNT,
         troubles=_list(

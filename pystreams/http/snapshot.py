@@ -101,6 +101,7 @@ class Snapshots:
             "processed_records": numbers.processed_records,
             "processed_per_s": rate(look.processed, before.processed),
             "dropped_records": numbers.dropped_records,
+            "calls_again": numbers.calls_again,
             "lag_records": numbers.lag_records,
             "unread_partitions": numbers.unread_partitions,
             **self._troubles.now(),

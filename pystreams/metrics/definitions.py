@@ -136,6 +136,14 @@ def _client() -> Iterator[MetricDefinition]:
     )
     yield gauge("alive-stream-threads", "Stream threads that run.")
     yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
+    yield MetricDefinition(
+        CLIENT_GROUP,
+        "process-restarts-total",
+        "How often this process, one of several, was killed and started again (run --processes). "
+        "Not in Kafka.",
+        Unit.COUNT,
+        Kind.COUNTER,
+    )
     yield gauge(
         "blocked-stream-threads",
         "Stream threads that have not gone round their loop for 10 s. Not in Kafka.",
@@ -222,6 +230,12 @@ def _task() -> Iterator[MetricDefinition]:
         TASK_GROUP,
         "dropped-records",
         "Records dropped: by operations, stores, exception handlers, timestamp extractors",
+    )
+    yield from _counted(
+        TASK_GROUP,
+        "calls-again",
+        "Calls of functions again with a record they have failed with (retry=, and retries= of "
+        "map_values_async; not in Kafka)",
     )
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import urllib.error
 import urllib.request
@@ -216,7 +218,7 @@ def test_a_port_in_use_stops_the_start_with_the_key_to_set(
     assert streams.state.value == "CREATED"
 
 
-def test_each_process_serves_its_own_metrics(
+def test_each_process_serves_its_own_metrics_and_how_often_it_was_killed(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
 ) -> None:
     source, output = create_topic("in", partitions=PARTITIONS), create_topic("out")
@@ -240,9 +242,22 @@ def test_each_process_serves_its_own_metrics(
         # A task that moves to the other process takes its count along; so it may be counted again.
         running.wait_until(lambda: consumed() > 0, "both processes serve, and one has records")
         identities = {client_id_of(Scrape(port)) for port in ports}
+        assert [restarts(port) for port in ports] == [0, 0]
+        [told] = running.lines("started")
+        os.kill(told["pids"][1], signal.SIGKILL)
+        running.wait_until(lambda: restarts(ports[1]) == 1, "the one that was killed says so")
+        assert restarts(ports[0]) == 0
         running.stop()
 
     assert len(identities) == 2
+
+
+def restarts(port: int) -> float | None:
+    """Return how often the process that serves there was started again; None if none serves."""
+    try:
+        return Scrape(port).total("pystreams_process_restarts_total")
+    except OSError:
+        return None
 
 
 def client_id_of(scrape: Scrape) -> str:

@@ -83,7 +83,14 @@ def test_a_signal_commits_and_ends(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "runs", "left"), [("classic", 1, 0), ("classic", 2, 1), ("consumer", 2, 0)]
+    ("protocol", "runs", "options", "left"),
+    [
+        ("classic", 1, (), 0),
+        ("classic", 2, (), 1),
+        ("classic", 1, ("--stay-in-group",), 1),
+        ("classic", 2, ("--leave-group",), 0),
+        ("consumer", 2, (), 0),
+    ],
 )
 def test_a_stopped_application_waits_for_its_restart_in_a_classic_group_if_its_identity_survives(
     broker: DevelopmentBroker,
@@ -93,6 +100,7 @@ def test_a_stopped_application_waits_for_its_restart_in_a_classic_group_if_its_i
     tmp_path: Path,
     protocol: str,
     runs: int,
+    options: tuple[str, ...],
     left: int,
 ) -> None:
     """The classic protocol is the default. What the second run finds on the disk has survived."""
@@ -103,7 +111,7 @@ def test_a_stopped_application_waits_for_its_restart_in_a_classic_group_if_its_i
         settings["group.protocol"] = protocol
     with Application(unique_name, tmp_path, file, settings) as application:
         for _ in range(runs):
-            running = application.start()
+            running = application.start(*options)
             running.wait_for("task running")
             running.stop()
 

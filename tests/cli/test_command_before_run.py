@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from pystreams.cli.exit_codes import ExitCode
 
 PROGRAM = Path(__file__).parent / "programs" / "before.py"
 END_TIMEOUT_S = 120
@@ -45,12 +48,12 @@ class Program:
 
 
 @contextmanager
-def started(role: str, behaviour: str) -> Iterator[Program]:
+def started(role: str, *behaviour: str, stderr: int = subprocess.DEVNULL) -> Iterator[Program]:
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), role, behaviour],
+        [sys.executable, str(PROGRAM), role, *behaviour],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         start_new_session=True,
     )
     with process:
@@ -101,6 +104,19 @@ def test_second_signal_takes_it_along() -> None:
         # The end of its output is the end of both.
         assert program.end() == 143
         assert "left" not in program.steps
+
+
+def test_it_is_killed_when_its_stop_takes_longer_than_was_allowed() -> None:
+    with started("parent", "hangs", "0.2", stderr=subprocess.PIPE) as program:
+        program.wait_for("works")
+        program.process.send_signal(signal.SIGTERM)
+        program.wait_for("cleans-up")
+
+        assert program.end() == ExitCode.FAILED
+        assert program.process.stderr is not None
+        lines = [json.loads(line) for line in program.process.stderr]
+        [told] = [line for line in lines if line["message"].endswith("are killed")]
+        assert told["timeout_s"] == 0.2
 
 
 def test_it_stops_when_the_other_is_killed() -> None:

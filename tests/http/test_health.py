@@ -15,6 +15,8 @@ from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, served
 
 FAILS = "fails"
+UNREADY: dict[str, Any] = {"ready": False, "why": "CREATED", "troubles": []}
+READY: dict[str, Any] = {"ready": True, "why": "", "troubles": []}
 
 
 def counting(topic: str) -> Topology:
@@ -41,11 +43,11 @@ def test_a_process_is_alive_from_the_start_and_ready_when_all_its_tasks_run(
     topic = topics.make("health")
     with served(broker, counting(topic), tmp_path) as application:
         assert health(application) == (200, 503)
-        assert application.ask("/readyz").json() == {"ready": False, "why": "CREATED"}
+        assert application.ask("/readyz").json() == UNREADY
 
         application.streams.start()
         wait_until(lambda: health(application) == (200, 200), "ready")
-        assert application.ask("/readyz").json() == {"ready": True, "why": ""}
+        assert application.ask("/readyz").json() == READY
 
         application.streams.close()
         assert health(application) == (503, 503)
@@ -134,13 +136,14 @@ def test_a_function_that_blocks_is_told_and_makes_a_process_not_ready_but_alive(
         topics.write(topic, [("a", "x", 0)])
         try:
             wait_until(lambda: health(application) == (200, 503), "told")
-            why = application.ask("/readyz").json()["why"]
+            seen = application.ask("/readyz").json()
             blocked = application.streams.metrics()
         finally:
             answered.set()
         wait_until(lambda: health(application) == (200, 200), "ready again")
 
-    assert f"stands still: task 0_0 is at the record at {topic}-0 offset 0" in why
+    assert f"stands still: task 0_0 is at the record at {topic}-0 offset 0" in seen["why"]
+    assert [told.partition(":")[0] for told in seen["troubles"]] == ["stream thread stands still"]
     assert {name.name: value for name, value in blocked.items()}["blocked-stream-threads"] == 1
     [line] = [
         record.getMessage()

@@ -66,15 +66,19 @@ class Application:
         topology: Topology | None = None,
         config: Mapping[str, Any] | None = None,
         disk: SimulatedDisk | None = None,
+        *,
+        newcomer: bool = False,
     ) -> SimulatedProcess:
         """Make a process with a disk of its own, or with that of another one."""
-        return SimulatedProcess(
+        process = SimulatedProcess(
             topology or counting(),
             {**self._config, **(config or {})},
             self.broker,
             disk or SimulatedDisk(self._root / name, self.faults),
             name,
         )
+        process.newcomer = newcomer
+        return process
 
     def feed(self, *keys: str) -> None:
         """Write one record a key."""

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 from multiprocessing import get_context
 
+from pystreams.kernel.garbage_collection import collected_seldom
 from tests.simulation.sweeping.planted import PLANTS
 from tests.simulation.sweeping.run import STEPS
 from tests.simulation.sweeping.seeds import Failure, first_failure, run_seed, shrunk
@@ -71,7 +72,8 @@ def _failures(seeds: range, processes: int, steps: int) -> Iterator[Failure | No
 
 def _of_chunk(chunk: tuple[range, int]) -> Failure | None:
     seeds, steps = chunk
-    return first_failure(seeds, steps=steps)
+    with collected_seldom():
+        return first_failure(seeds, steps=steps)
 
 
 def _look_for(plant: str, seeds: range, steps: int) -> int:

@@ -6,8 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import Retry, StreamsBuilder, Topology, serdes
+from pystreams.errors import TransactionAbortableError
 from pystreams.metrics.definitions import THREAD_GROUP
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application, stored_counts
@@ -197,6 +199,36 @@ def test_a_service_that_stays_down_lets_commits_through_between_records(tmp_path
     assert service.calls == 6 * 4
     letters = app.broker.committed_records("dead")
     assert [letter.message_key for letter in letters] == [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+def test_calls_again_are_counted_and_told_now_and_then(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once_v2")
+    service = Service(app)
+    process = app.process(topology=counting_behind(service, max=2))
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    service.down = True
+    app.feed("b")
+    with capture_logs() as lines:
+        for _ in range(30):
+            process.step()
+            app.clock.advance_ms(20)
+            service.down = service.calls < 2
+        app.feed("c")
+        app.run_until_processed(process)
+    [thread] = process.threads
+    totals = {name.name: value for name, value in thread.metrics().items()}
+    app.faults.fail_next("commit_transaction", TransactionAbortableError("aborted (simulated)"))
+    app.feed("d")
+    app.run_until_processed(process)
+
+    assert service.calls == 6
+    assert totals["calls-again-total"] == 1
+    assert thread.statistics().calls_again == 1
+    [told] = [line for line in lines if "called again" in line["event"]]
+    assert (told["reason"], told["error"], told["calls"]) == ("TimeoutError", "no answer", 1)
+    assert (told["topic"], told["partition"], told["offset"]) == ("in", 0, 1)
 
 
 def test_many_records_of_one_wait_no_longer_than_a_transaction_may(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_every_transaction_takes_effect_once_and_as_a_whole(first: int) -> None:
 
 
 def test_a_seed_gives_the_same_run_again(tmp_path: Path) -> None:
-    first, second = SweepRun(7, tmp_path / "first"), SweepRun(7, tmp_path / "second")
+    first, second = SweepRun(9, tmp_path / "first"), SweepRun(9, tmp_path / "second")
     first.run()
     second.run()
 
@@ -64,6 +64,13 @@ def test_a_planted_bug_is_found(plant: str) -> None:
 
     assert failure is not None
     assert failure.is_told, told(failure)
+
+
+@pytest.mark.parametrize("plant", sorted(PLANTS))
+def test_a_planted_bug_still_fits_what_it_is_planted_in(plant: str) -> None:
+    failure = run_seed(0, plant=plant)
+
+    assert failure is None or failure.is_told, told(failure)
 
 
 @pytest.mark.sweep

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from pystreams import (
     ConfigError,
@@ -172,9 +173,11 @@ def test_a_call_that_fails_is_tried_again(builder: StreamsBuilder, drive: Drive)
 
     builder.stream("in").map_values_async(second_time, retries=2, retry_backoff_ms=1).to("out")
     driver = drive()
-    driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("k", "v")
+    with capture_logs() as lines:
+        driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("k", "v")
 
     assert tries == 3
+    assert [line["calls"] for line in lines if "called again" in line["event"]] == [2]
     out = driver.create_output_topic("out", serdes.STRING, serdes.STRING)
     assert out.read_values() == ["v"]
 

@@ -47,7 +47,9 @@ class RunOptions:
         processes: How many processes share its partitions.
         threads: Stream threads of each.
         stop_timeout: How long a stop may take (s).
+        leave_group: Whether a stop leaves the group; None as `KafkaStreams.close`.
         process_number: Which of several this one is, from 1; None in their parent, or alone.
+        restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
         metrics_port: Where the first process serves metrics.
         metrics_host: The address they are served on.
@@ -59,7 +61,9 @@ class RunOptions:
     processes: int = 1
     threads: int | None = None
     stop_timeout: float = STOP_TIMEOUT_S
+    leave_group: bool | None = None
     process_number: int | None = None
+    restarts: int = 0
     report: bool = False
     metrics_port: int | None = None
     metrics_host: str | None = None
@@ -149,8 +153,16 @@ _run_options = grouped(
         help="How long a stop may take before it ends with an error that says what is not done. "
         "What kills the process must wait at least 5 s longer (terminationGracePeriodSeconds).",
     ),
+    click.option(
+        "--leave-group/--stay-in-group",
+        default=None,
+        help="What becomes of the partitions at a stop: others take them over at once, or they "
+        "wait for a restart until the session has ended (classic protocol only). Default: they "
+        "wait where the state directory, or a group.instance.id, was there before.",
+    ),
     click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
+    click.option("--restarts", type=int, default=0, hidden=True),
     click.option("--report", is_flag=True, hidden=True),
 )
 
@@ -236,7 +248,8 @@ def run(
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
-            code = FirstBackfill(application, backfill, spark, log).do(loaded, config)
+            first = FirstBackfill(application, backfill, spark, log)
+            code = first.do(loaded, config, options.stop_timeout)
             if code is not None:
                 ctx.exit(code)
         if options.processes > 1:
@@ -324,13 +337,15 @@ def _run_here(
         stop_with_parent(stop)
     with stop.by_signals():
         config = told_where_it_is_served(config, http, options.process_number)
-        streams = KafkaStreams(loaded.topology, config)
+        streams = KafkaStreams(loaded.topology, config, restarts=options.restarts)
         if options.report:
             report_to_parent(streams.statistics)
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         with http_server(streams, http, options.process_number):
             display = _display(streams, is_child=options.is_child)
-            return run_until_stopped(streams, stop, display, readable=readable)
+            return run_until_stopped(
+                streams, stop, display, readable=readable, leave_group=options.leave_group
+            )
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 PROCESS_OPTION = "--process-number"
 """Hidden option of `pystreams run` that makes a process one of several."""
+RESTARTS_OPTION = "--restarts"
+"""Hidden option that tells such a process how often it was started again."""
 
 _WATCH_INTERVAL_S = 0.1
 _MARGIN_S = 3.0
@@ -69,7 +71,9 @@ def run_processes(
     reports = ChildReports(count) if sys.stderr.isatty() else None
     stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
-        children = _Children(stop, lambda number: _start(command, number, reports))
+        children = _Children(
+            stop, lambda number, restarts: _start(command, number, restarts, reports)
+        )
         for number in range(1, count + 1):
             children.start(number)
         _log.info("started", processes=count, pids=[child.pid for child in stop.children])
@@ -79,7 +83,9 @@ def run_processes(
             children.close()
 
 
-def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
+def run_before(
+    command: Sequence[str], *, stdout: int | None, stop_timeout_s: float = STOP_TIMEOUT_S
+) -> int | None:
     """Run another command of pystreams before this one continues; return None when it is done.
 
     It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
@@ -88,12 +94,13 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
 
     Args:
         stdout: Where its standard output goes; None for where ours goes.
+        stop_timeout_s: How long it may take to stop; soon after it is killed.
 
     Returns:
         What this process is to end with: the command has failed, or a stop was asked for. None
         otherwise.
     """
-    stop = StopChildren()
+    stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         channel, theirs = socket.socketpair()
         with theirs:
@@ -146,10 +153,10 @@ class _Children:
 
     Args:
         stop: Is told which processes there are.
-        start: Starts one.
+        start: Starts one, by its number and how often it was started before.
     """
 
-    def __init__(self, stop: StopChildren, start: Callable[[int], _Child]) -> None:
+    def __init__(self, stop: StopChildren, start: Callable[[int, int], _Child]) -> None:
         self._stop = stop
         self._start = start
         self._children: dict[int, _Child] = {}
@@ -165,7 +172,8 @@ class _Children:
         """Start a child, for the first time or again."""
         if (before := self._children.get(number)) is not None:
             before.channel.close()
-        self._children[number] = child = self._start(number)
+        child = self._start(number, self._restarts.deaths(number))
+        self._children[number] = child
         self._stop.children = [each.process for each in self._children.values()]
         return child.process
 
@@ -209,17 +217,17 @@ def this_command() -> list[str]:
     return [sys.executable, *sys.orig_argv[1:]]
 
 
-def _start(command: Sequence[str], number: int, reports: ChildReports | None) -> _Child:
+def _start(
+    command: Sequence[str], number: int, restarts: int, reports: ChildReports | None
+) -> _Child:
     """Start a child; with reports it tells how it is doing, and prints through us."""
     channel, theirs = socket.socketpair()
+    words = [*command, PROCESS_OPTION, str(number), RESTARTS_OPTION, str(restarts)]
     with theirs:
         if reports is None:
-            process = subprocess.Popen(
-                [*command, PROCESS_OPTION, str(number)], stdin=theirs.fileno()
-            )
-            return _Child(process, channel)
+            return _Child(subprocess.Popen(words, stdin=theirs.fileno()), channel)
         process = subprocess.Popen(
-            [*command, PROCESS_OPTION, str(number), REPORT_OPTION],
+            [*words, REPORT_OPTION],
             stdin=theirs.fileno(),
             # Output that goes to a file needs no way round.
             stdout=subprocess.PIPE if sys.stdout.isatty() else None,
@@ -268,7 +276,11 @@ def _wait_for_all(
             _terminate(running)
             kill_at_s = time.monotonic() + stop.timeout_s + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:
-            _log.error("processes did not stop in time and are killed", processes=len(running))
+            _log.error(
+                "processes did not stop in time and are killed",
+                processes=len(running),
+                timeout_s=stop.timeout_s,
+            )
             _kill(running)
             return exit_code or ExitCode.FAILED
         time.sleep(_WATCH_INTERVAL_S)

@@ -43,7 +43,7 @@ class RunningStreams(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Wait up to the timeout; return whether it has stopped."""
 
-    def close(self, *, timeout_s: float) -> bool:
+    def close(self, *, timeout_s: float, leave_group: bool | None) -> bool:
         """Stop, commit, close; return whether that was done in time."""
 
     def unfinished_threads(self) -> Sequence[UnfinishedThread]:
@@ -59,6 +59,7 @@ def run_until_stopped(
     display: LiveDisplay | None,
     *,
     readable: bool = False,
+    leave_group: bool | None = None,
 ) -> int:
     """Run a client until it is asked to stop or stops by itself.
 
@@ -67,6 +68,7 @@ def run_until_stopped(
         stop: Asks for the stop.
         display: Shows how it is doing, when there is somebody to look at it.
         readable: Whether lines are for readers: then an error ends them, as that of any command.
+        leave_group: See `KafkaStreams.close`.
 
     Returns:
         The exit code.
@@ -80,7 +82,7 @@ def run_until_stopped(
                 _log.info("stopping: commits and closes; a second signal stops at once")
                 if display is not None:
                     display.show_stopping()
-            closed_in_time = streams.close(timeout_s=stop.timeout_s)
+            closed_in_time = streams.close(timeout_s=stop.timeout_s, leave_group=leave_group)
     if not closed_in_time:
         _end_unfinished(streams, stop.timeout_s, readable=readable)
     return _outcome(streams, readable=readable)

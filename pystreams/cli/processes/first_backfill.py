@@ -93,8 +93,15 @@ class FirstBackfill:
     spark: SparkOptions
     log: LogOptions
 
-    def do(self, loaded: LoadedTopology, config: StreamsConfig) -> int | None:
+    def do(
+        self, loaded: LoadedTopology, config: StreamsConfig, stop_timeout_s: float
+    ) -> int | None:
         """Do the backfill, if there is one to do.
+
+        Args:
+            loaded: The application.
+            config: Its configuration.
+            stop_timeout_s: How long a stop may take.
 
         Returns:
             What this process is to end with; None to go on and stream.
@@ -116,7 +123,7 @@ class FirstBackfill:
         log.info("a backfill first", why=need.why, lag_records=need.lag_records, results=output)
         # Its tables are not what the application prints.
         stdout = 2 if self.log.is_readable else subprocess.DEVNULL
-        code = run_before(self.command(need), stdout=stdout)
+        code = run_before(self.command(need), stdout=stdout, stop_timeout_s=stop_timeout_s)
         if code is None:
             log.info("the backfill is done, and the application goes on behind it")
         return code

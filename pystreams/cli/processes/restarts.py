@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 MOST = 5
 """So often within `WITHIN_S` a child is started again: what kills it more often will go on."""
 WITHIN_S = 600.0
@@ -12,7 +14,12 @@ class Restarts:
     """The deaths of each child, by its number."""
 
     def __init__(self) -> None:
-        self._deaths_s: dict[int, list[float]] = {}
+        self._recent_s: dict[int, list[float]] = {}
+        self._deaths: Counter[int] = Counter()
+
+    def deaths(self, number: int) -> int:
+        """Return how often a child was killed so far."""
+        return self._deaths[number]
 
     def pause_s(self, number: int, now_s: float) -> float | None:
         """Take note that a child was killed; return how long to wait before it starts again.
@@ -26,6 +33,7 @@ class Restarts:
         Returns:
             Seconds; None when it was killed too often.
         """
-        recent = [at_s for at_s in self._deaths_s.get(number, ()) if now_s - at_s < WITHIN_S]
-        self._deaths_s[number] = [*recent, now_s]
+        recent = [at_s for at_s in self._recent_s.get(number, ()) if now_s - at_s < WITHIN_S]
+        self._recent_s[number] = [*recent, now_s]
+        self._deaths[number] += 1
         return None if len(recent) >= MOST else _FIRST_PAUSE_S * 2 ** len(recent)

@@ -49,7 +49,7 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
     unread = now["unread_partitions"]
     held, limit = now["uncommitted_bytes"], now["uncommitted_max_bytes"]
     return joined(
-        _number("Records in", per_second(flow[0]), f"{count(now['processed_records'])} processed"),
+        _number("Records in", per_second(flow[0]), _processed(now)),
         _number("Records out", per_second(flow[1]), _dropped(now["dropped_records"])),
         _number("Lag", count(lag), _behind(lag, rate), warns=unread > 0 and _unread(unread)),
         _number(
@@ -336,6 +336,12 @@ def _behind(lag: int | None, rate: float) -> str:
         return "nothing is processed"
     left_s = lag / rate
     return f"{'under a second' if left_s < 1 else f'about {duration(left_s)}'} at this rate"
+
+
+def _processed(now: Snapshot) -> str:
+    again = now["calls_again"]
+    told = f"{count(now['processed_records'])} processed"
+    return f"{told}, {_plural(again, 'call')} again" if again else told
 
 
 def _dropped(number: int) -> str:

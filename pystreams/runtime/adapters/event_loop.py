@@ -153,6 +153,7 @@ async def make_call(call: Call, limits: CallLimits) -> None:
     """Make one call, with its retries; leaves what comes of it in the call."""
     for attempt in range(limits.retries + 1):
         if attempt:
+            call.retries = attempt
             await asyncio.sleep(limits.retry_backoff_ms * 2 ** (attempt - 1) / 1000)
         try:
             async with asyncio.timeout(limits.timeout_ms / 1000) as limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from pystreams.config import StreamsConfig
@@ -13,13 +14,27 @@ from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
 from pystreams.stores.engines.shared_memory import shared_memory_usage
 
 
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """What of a client lives, and what has died.
+
+    Attributes:
+        alive_threads: Stream threads that run.
+        failed_threads: Stream threads that an error has ended.
+        restarts: How often its process was killed and started again.
+    """
+
+    alive_threads: int
+    failed_threads: int
+    restarts: int
+
+
 def client_metrics(
     config: StreamsConfig,
     client_id: str,
     *,
     state: tuple[str, int],
-    alive_threads: int,
-    failed_threads: int,
+    lives: Lives,
     watchdog: Watchdog,
     dead_letters: Mapping[str, int],
 ) -> dict[MetricName, MetricValue]:
@@ -29,8 +44,7 @@ def client_metrics(
         config: Its configuration.
         client_id: The value of their tag.
         state: Its state, by name and by Kafka's number.
-        alive_threads: Stream threads that run.
-        failed_threads: Stream threads that an error has ended.
+        lives: Which of its threads live, and how often its process did not.
         watchdog: What stands still.
         dead_letters: How many records became dead letters, by stage.
     """
@@ -42,8 +56,9 @@ def client_metrics(
         "application-id": config.application_id,
         "state": name,
         "client-state": number,
-        "alive-stream-threads": alive_threads,
-        "failed-stream-threads": failed_threads,
+        "alive-stream-threads": lives.alive_threads,
+        "failed-stream-threads": lives.failed_threads,
+        "process-restarts-total": lives.restarts,
         "blocked-stream-threads": standing_still[TroubleKind.BLOCKED_THREAD],
         "stalled-tasks": standing_still[TroubleKind.STALLED_TASK],
         "stalled-standby-tasks": standing_still[TroubleKind.STALLED_STANDBY],

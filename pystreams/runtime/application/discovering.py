@@ -10,6 +10,7 @@ from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
 from pystreams.runtime.application.global_state import global_thread_name
 from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
+from pystreams.runtime.application.watchdog import Trouble, Watchdog
 from pystreams.runtime.cluster.streams_metadata import (
     HostInfo,
     KeyQueryMetadata,
@@ -35,10 +36,16 @@ class DiscoveringClient(EmbeddedClient):
         self._threads: list[StreamThread] = []
         self._client_id = ""
         self._discovery: Discovery | None = None
+        self._watchdog = Watchdog(self._clock, self._paused)
 
     def metadata_for_local_threads(self) -> list[ThreadMetadata]:
         """Return what the stream threads and their tasks are doing."""
         return [thread.metadata() for thread in self._threads]
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What stands still, as it was seen last, at most seconds ago."""
+        return self._watchdog.troubles
 
     def unfinished_threads(self) -> list[UnfinishedThread]:
         """Return which threads have not ended: what a `close` that returned False waits for."""

@@ -22,13 +22,12 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.application.client_metrics import client_metrics
+from pystreams.runtime.application.client_metrics import Lives, client_metrics
 from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.discovering import SUPERVISOR_NAME, DiscoveringClient
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.application.uncaught_errors import ThreadRunner
-from pystreams.runtime.application.watchdog import Trouble, Watchdog
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -75,6 +74,8 @@ class KafkaStreams(DiscoveringClient):
         config: The configuration: a `StreamsConfig`, or a mapping of Kafka's dotted names.
         clients: Makes Kafka clients; the real ones when None.
         clock: The clock; the machine's when None.
+        restarts: How often this process was killed and started again, for its metrics: who starts
+            it knows.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -88,6 +89,7 @@ class KafkaStreams(DiscoveringClient):
         *,
         clients: ClientFactory | None = None,
         clock: Clock | None = None,
+        restarts: int = 0,
     ) -> None:
         super().__init__(clock)
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
@@ -104,8 +106,8 @@ class KafkaStreams(DiscoveringClient):
         self._supervisor = threading.Thread(target=self._supervise, name=SUPERVISOR_NAME)
         self._stop = threading.Event()
         self._error: StreamsError | None = None
-        self._watchdog = Watchdog(self._clock, self._paused)
         self._runner: ThreadRunner | None = None
+        self._restarts = restarts
 
     @property
     def config(self) -> StreamsConfig:
@@ -121,11 +123,6 @@ class KafkaStreams(DiscoveringClient):
     def error(self) -> StreamsError | None:
         """What stopped the application, or None."""
         return self._error
-
-    @property
-    def troubles(self) -> tuple[Trouble, ...]:
-        """What stands still, as it was seen last, at most seconds ago."""
-        return self._watchdog.troubles
 
     @property
     def state(self) -> State:
@@ -273,9 +270,12 @@ class KafkaStreams(DiscoveringClient):
             self._config,
             self._client_id,
             state=(state.value, list(State).index(state)),
-            alive_threads=sum(running.is_alive() for running in self._running_threads),
-            failed_threads=sum(thread.error is not None for thread in threads)
-            + (self._runner.replaced if self._runner else 0),
+            lives=Lives(
+                sum(running.is_alive() for running in self._running_threads),
+                sum(thread.error is not None for thread in threads)
+                + (self._runner.replaced if self._runner else 0),
+                self._restarts,
+            ),
             watchdog=self._watchdog,
             dead_letters=self._dead_letters.by_stage(),
         )

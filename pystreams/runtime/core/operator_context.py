@@ -25,7 +25,6 @@ from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.dead_letters import DeadLetterRecord
-from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_context import ErrorContext
 from pystreams.runtime.core.error_handlers import (
     ErrorHandler,
@@ -38,6 +37,7 @@ from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.record_warnings import RecordWarnings
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled, filled_value
@@ -78,6 +78,7 @@ class OperatorContext:
         present_ms: Tells the wall clock's time (ms).
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
+        warnings: Tells of those, and of functions that are called again.
     """
 
     def __init__(
@@ -113,7 +114,8 @@ class OperatorContext:
         self.present_ms = settings.present_ms or (lambda: time.now_ms)
         self.commit_requested = False
         self.dropped_records = 0
-        self._drop_warnings = DropWarnings(task_id, record, time)
+        self.warnings = RecordWarnings(task_id, record, time)
+        self.called_again = self.warnings.called_again
         self._plan = plan
         self._settings = settings
         self._environment = settings.stores.environment
@@ -158,7 +160,7 @@ class OperatorContext:
         Raises:
             ProcessingError: A processor's `close` raised.
         """
-        self._drop_warnings.tell_rest()
+        self.warnings.tell_rest()
         if self.held:
             self.held.discard()
             self.async_calls.cancel()
@@ -302,7 +304,7 @@ class OperatorContext:
     ) -> None:
         """Count a record dropped by an operation's semantics, and warn of it now and then."""
         self.dropped_records += 1
-        self._drop_warnings.add(node, reason, details)
+        self.warnings.dropped(node, reason, details)
 
     def schedule(
         self,
@@ -359,16 +361,14 @@ class OperatorContext:
 
     def _drops(self, handler: ErrorHandler, context: ErrorContext, error: Exception) -> bool:
         """Ask a handler; return whether the record is dropped, its dead letters being sent."""
-        response = ask(handler, context, error)
-        if response.result is not ErrorResponse.CONTINUE:
+        if (response := ask(handler, context, error)).result is not ErrorResponse.CONTINUE:
             return False
         self.dropped_records += 1
         self.send_dead_letters(response.dead_letter_queue_records)
         return True
 
     def _error_context(self, stage: str, node: str) -> ErrorContext:
-        message = self.record.message
-        if message is None:
+        if (message := self.record.message) is None:
             return ErrorContext(stage, self.task_id, node, timestamp=self.record.timestamp)
         return ErrorContext.of(stage, self.task_id, node, message)
 

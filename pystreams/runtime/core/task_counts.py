@@ -44,6 +44,7 @@ class TaskCounts:
         self.nodes = NodeMeters(recording.monotonic_ms) if recording.debug else None
         self._state_manager = state_manager
         self._dropped_before = 0
+        self._calls_again_before = 0
         self._sent_before: dict[str, int] = {}
 
     @property
@@ -52,6 +53,11 @@ class TaskCounts:
         in_queues = sum(queue.dropped for queue in list(self.group.queues.values()))
         in_operators = self.operators.dropped_records
         return self._dropped_before + in_operators + self._state_manager.dropped.count + in_queues
+
+    @property
+    def calls_again(self) -> int:
+        """How often functions were called again with a record, after an error."""
+        return self._calls_again_before + self.operators.warnings.calls_again
 
     def buffered_bytes(self, partition: TopicPartition | None = None) -> int:
         """Return what the records take that wait, of one partition or of all."""
@@ -66,6 +72,8 @@ class TaskCounts:
     def go_back(self) -> None:
         """Keep what was counted by what ends now: the task goes back to its last commit."""
         self._dropped_before = self.dropped
+        self._calls_again_before = self.calls_again
+        self.operators.warnings.calls_again = 0
         self._sent_before = self._sent(self.operators.outputs())
         self.operators.dropped_records = self._state_manager.dropped.count = 0
         for queue in self.group.queues.values():

@@ -16,6 +16,7 @@ class ThreadStatistics:
         tasks_restoring: Tasks on their way there.
         processed_records: Records processed since the thread started.
         dropped_records: Records dropped by running tasks.
+        calls_again: How often running tasks called functions again with a record.
         commits: Commits since the thread started.
         lag_records: Records known to wait, buffered ones included; None when nothing is known.
         restored_records: Records restored since the thread started.
@@ -31,6 +32,7 @@ class ThreadStatistics:
     tasks_restoring: int = 0
     processed_records: int = 0
     dropped_records: int = 0
+    calls_again: int = 0
     commits: int = 0
     lag_records: int | None = None
     restored_records: int = 0

@@ -35,6 +35,7 @@ from pystreams.ids import TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.arriving import Arrival
 from pystreams.runtime.loop.group_watch import GroupWatch
 from pystreams.runtime.loop.input_flow import InputFlow
 from pystreams.runtime.loop.loop_timing import Pace
@@ -123,6 +124,7 @@ class StreamThread:
         )
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
+        self._arrival = Arrival(self.name, parts)
         self._absence = Absence(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
         self._group = GroupWatch(
@@ -188,12 +190,13 @@ class StreamThread:
         plan = self._parts.plan
         topics = [*plan.source_topics(), *plan.repartition_topics()]
         patterns = [pattern.pattern for pattern in plan.source_patterns()]
-        self._consumer.subscribe(topics, patterns, self)
+        self._arrival.join(lambda: self._consumer.subscribe(topics, patterns, self))
 
     def run_once(self) -> int:
         """Run one iteration; return how many records it processed, 0 when it joined again."""
         try:
             self._absence.check()
+            self._arrival.go_on()
             return self._iterate()
         except TaskMigratedError as error:
             self._rejoin(error)

@@ -145,6 +145,7 @@ class ThreadMetrics:
             restored = task.state_manager.restored_records
             totals[MetricName("process-total", TASK_GROUP, tags)] = task.counts.processed
             totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.counts.dropped
+            totals[MetricName("calls-again-total", TASK_GROUP, tags)] = task.counts.calls_again
             totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
             for node, meter in _node_meters(task):
                 node_tags = (*tags, ("processor-node-id", node))

@@ -143,6 +143,7 @@ class ThreadReport:
             tasks_restoring=len(self._manager.tasks) - running,
             processed_records=self._processing.processed_records,
             dropped_records=self._sum.dropped,
+            calls_again=self._sum.calls_again,
             commits=self._committer.commits,
             lag_records=self._sum.lag if self._sum.known else None,
             restored_records=progress.restored_records,
@@ -185,7 +186,8 @@ class ThreadReport:
             if task.state is TaskState.RUNNING
             and (lag := consumer.known_lag(partition)) is not None
         ]
-        return _Answer(task.counts.dropped, len(lags), sum(lags))
+        counts = task.counts
+        return _Answer(counts.dropped, counts.calls_again, len(lags), sum(lags))
 
 
 class _Answer(NamedTuple):
@@ -193,13 +195,15 @@ class _Answer(NamedTuple):
 
     Attributes:
         dropped: Records dropped.
+        calls_again: How often functions were called again.
         known: Partitions of which it is known how many records wait.
         lag: How many wait there, buffered ones included.
     """
 
     dropped: int
+    calls_again: int
     known: int
     lag: int
 
 
-_NOTHING = _Answer(0, 0, 0)
+_NOTHING = _Answer(0, 0, 0, 0)

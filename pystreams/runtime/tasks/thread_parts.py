@@ -33,6 +33,8 @@ class ProcessIdentity:
         survives: Whether the identity was there before this run, and so may be for the next: then
             a static member stays in its group when it stops.
         application_server: Where it answers, `host:port`; empty if it does not say.
+        newcomer: Whether the group can't know it: it was made in this run, and may stand in for one
+            that has died.
     """
 
     process_id: str
@@ -40,6 +42,7 @@ class ProcessIdentity:
     group_instance_id: str
     survives: bool
     application_server: str = ""
+    newcomer: bool = False
 
     @classmethod
     def of(cls, config: StreamsConfig, process_id: str, *, kept: bool) -> ProcessIdentity:
@@ -51,12 +54,14 @@ class ProcessIdentity:
             kept: Whether the state directory had it before this run.
         """
         identity = f"{config.application_id}-{process_id}"
+        survives = kept or bool(config.group_instance_id)
         return cls(
             process_id=process_id,
             client_id=config.client_id or identity,
             group_instance_id=config.group_instance_id or identity,
-            survives=kept or bool(config.group_instance_id),
+            survives=survives,
             application_server=config.application_server,
+            newcomer=not survives,
         )
 
     def consumer_id(self, thread: str) -> str:

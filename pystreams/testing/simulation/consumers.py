@@ -66,9 +66,9 @@ class SimulatedConsumer:
         if self._broker.away:
             self._broker.clock.advance_ms(max(timeout_s * 1000, _GLANCE_MS))
             return []
-        if self._polls_heard != 0:
+        if self._listener is not None and self._polls_heard != 0:
             self._polls_heard -= 1
-            self._follow_group(self._told())
+            self._follow_group(self._listener)
         batches = self._fetch(max_records)
         if not batches:
             self._broker.clock.advance_ms(timeout_s * 1000)

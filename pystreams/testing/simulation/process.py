@@ -87,6 +87,8 @@ class SimulatedProcess:
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.
         crashes: How often it has crashed.
+        newcomer: Whether its next start looks before it joins the group, as that of a process which
+            finds no identity on its disk.
         told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
     """
 
@@ -111,6 +113,7 @@ class SimulatedProcess:
         self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._broker = broker
+        self.newcomer = False
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self._make_clients = make_clients
@@ -155,6 +158,7 @@ class SimulatedProcess:
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
         ]
+        self.newcomer = False
         for thread in self.threads:
             thread.join_group()
 
@@ -286,6 +290,7 @@ class SimulatedProcess:
                 client_id=client_id,
                 group_instance_id=self.process_id,
                 survives=self._lives > 1,
+                newcomer=self.newcomer,
             ),
             partition_counts=counts_of,
             shut_down=self._end,

@@ -70,6 +70,7 @@ class Call:
         done: Whether result or error are there.
         result: What it returned.
         error: What its last try raised, or None.
+        retries: How often it was tried again.
     """
 
     function: Callable[..., Awaitable[Any]]
@@ -77,6 +78,7 @@ class Call:
     done: bool = False
     result: Any = None
     error: Exception | None = None
+    retries: int = 0
 
 
 class AsyncCalls(Protocol):

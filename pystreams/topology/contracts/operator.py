@@ -131,6 +131,9 @@ class TaskContext(Protocol):
     def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default; raises as `key_serde` does."""
 
+    def called_again(self, node: str, error: Exception | None, calls: int = 1) -> None:
+        """Note that a node calls its function again with the present record, for an error."""
+
     def report_error(self, error: Exception, node: str, attempts: int = 1) -> None:
         """Give what went wrong with a record at a node to the processing handler.
 

@@ -180,6 +180,8 @@ class _CallsInFlight:
         for waiting in self._lines.ready():
             present.message = waiting.message
             call = waiting.call
+            if call.retries:
+                task.called_again(self._node.name, call.error, call.retries)
             if call.error is not None:
                 task.report_error(call.error, self._node.name)
             else:

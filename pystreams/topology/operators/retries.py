@@ -157,6 +157,7 @@ class _RetriedRecords:
         if not retried or waiting.attempts > retry.max:
             self._task.report_error(error, self._name, waiting.attempts)
             return
+        self._task.called_again(self._name, error)
         due_ms = self._task.present_ms() + (retry.backoff_ms << (waiting.attempts - 1))
         self.retry_at_ms = min(due_ms, self._until_ms)
         self._line.appendleft(waiting)

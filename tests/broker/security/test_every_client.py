@@ -65,6 +65,12 @@ WAYS = [
 ]
 """A password is a password; most tests of refused clients show theirs with PLAIN."""
 
+WAYS_OF_WORKERS = [
+    pytest.param(way, marks=[] if way == "SCRAM-SHA-512" else [pytest.mark.sweep])
+    for way in CREDENTIALS
+]
+"""All go the same way to the workers, by the configuration; each takes a minute."""
+
 
 @pytest.fixture(params=WAYS)
 def way(
@@ -119,7 +125,7 @@ def test_an_application_runs_restores_and_is_looked_after(
 
 @pytest.mark.spark
 @pytest.mark.timeout(1000)
-@pytest.mark.parametrize("way", ["SCRAM-SHA-512"], indirect=True)
+@pytest.mark.parametrize("way", WAYS_OF_WORKERS, indirect=True)
 def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
     secured: SecuredBroker, way: Secured, tmp_path: Path
 ) -> None:

@@ -65,7 +65,7 @@ class StandIn:
         )
         return unfinished_among([metadata], [("one that has ended", "nothing")])
 
-    def close(self, *, timeout_s: float) -> bool:
+    def close(self, *, timeout_s: float, leave_group: bool | None) -> bool:
         assert timeout_s > 0
         self._tell("closing")
         if self._behaviour == "hangs":
@@ -94,6 +94,7 @@ def main() -> int:
     parser.add_argument("behaviour")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--process-number", type=int)
+    parser.add_argument("--restarts", type=int)
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     number = arguments.process_number

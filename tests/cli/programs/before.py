@@ -1,7 +1,7 @@
 """Runs a command before it goes on, as `pystreams run --backfill` does; started by tests.
 
-Arguments: "parent" or "child", and what the child does. Each tells its steps in lines on standard
-output.
+Arguments: "parent" or "child", what the child does, and how long its stop may take (s). Each tells
+its steps in lines on standard output.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def wait() -> None:
         threading.Event().wait(0.1)
 
 
-def parent(behaviour: str) -> int:
+def parent(behaviour: str, stop_timeout_s: str = "25") -> int:
     configure_logging("info")
-    code = run_before([sys.executable, __file__, "child", behaviour], stdout=None)
+    command = [sys.executable, __file__, "child", behaviour]
+    code = run_before(command, stdout=None, stop_timeout_s=float(stop_timeout_s))
     if code is None:
         tell("goes-on")
     return code or 0
@@ -57,5 +58,5 @@ def child(behaviour: str) -> int:
 
 
 if __name__ == "__main__":
-    role, what = sys.argv[1:]
-    sys.exit(parent(what) if role == "parent" else child(what))
+    role, *what = sys.argv[1:]
+    sys.exit(parent(*what) if role == "parent" else child(*what))

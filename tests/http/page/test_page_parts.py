@@ -45,6 +45,24 @@ def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
         assert told in shown
 
 
+def test_functions_that_are_called_again_are_counted_beside_the_records() -> None:
+    now = {
+        "commit_latency_p99_ms": None,
+        "commit_interval_ms": 100,
+        "lag_records": 0,
+        "processed_per_s": 0.0,
+        "unread_partitions": 0,
+        "uncommitted_bytes": 0,
+        "uncommitted_max_bytes": 0,
+        "processed_records": 1200,
+        "dropped_records": 0,
+        "commits": 3,
+    }
+
+    assert "1,200 processed, 7 calls again" in sections.numbers({**now, "calls_again": 7}, (0, 0))
+    assert "again" not in sections.numbers({**now, "calls_again": 0}, (0, 0))
+
+
 # ---------------------------------------------------------------------- the picture
 
 

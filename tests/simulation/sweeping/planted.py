@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -26,6 +27,7 @@ from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.task_manager import TaskManager
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.testing.simulation.consumers import SimulatedConsumer, SimulatedRestoreConsumer
 from pystreams.testing.simulation.group import NO_MEMBER, GroupMetadata
 from pystreams.testing.simulation.partition_log import PartitionLog
@@ -117,8 +119,10 @@ def no_fencing() -> Iterator[None]:
     """Each life has transactional ids of its own, and the group takes offsets from anybody."""
     init, lives = TaskProducers.__init__, count()
 
-    def of_its_own(self: TaskProducers, *args: Any, **options: Any) -> None:
-        init(self, *args, **options | {"process_id": f"{options['process_id']}-{next(lives)}"})
+    def of_its_own(self: TaskProducers, parts: ThreadParts, **options: Any) -> None:
+        process_id = f"{parts.identity.process_id}-{next(lives)}"
+        identity = replace(parts.identity, process_id=process_id)
+        init(self, replace(parts, identity=identity), **options)
         self._application_id = f"{self._application_id}-{next(lives)}"
 
     with offsets_without_the_group_planted(), replaced(TaskProducers, "__init__", of_its_own):

@@ -95,6 +95,8 @@ class SweepRun:
             )
             for number in range(scenario.processes)
         ]
+        for process in self.processes:
+            process.newcomer = True
         self.oracle = Oracle(self.broker, scenario)
         self.frozen: dict[int, int] = {}
         self._standing: set[int] = set()
@@ -246,6 +248,7 @@ class SweepRun:
         if process.running:
             process.crash()
         process.disk.wipe()
+        process.newcomer = True
 
     def compact(self, _: int) -> None:
         """Compact all changelogs."""

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from pystreams import StoreEngine, StreamsBuilder, TaskId, serdes
 from pystreams.record import PresentRecord, StaticMessage, TaskTime
-from pystreams.runtime.core.drop_warnings import DropWarnings
+from pystreams.runtime.core.record_warnings import RecordWarnings
 from tests.runtime.running_task import RunningTask
 
 NULL = "null key or value"
@@ -17,7 +17,7 @@ class Dropping:
 
     def __init__(self) -> None:
         self.record, self.time = PresentRecord(), TaskTime()
-        self.warnings = DropWarnings(TaskId(0, 3), self.record, self.time)
+        self.warnings = RecordWarnings(TaskId(0, 3), self.record, self.time)
         self._offset = 0
 
     def drop(self, *times: int, node: str = "count", reason: str = NULL) -> list[int]:
@@ -27,7 +27,7 @@ class Dropping:
                 self.time.now_ms = now_ms
                 self.record.message = StaticMessage("in", 1, self._offset, None, b"v", 0)
                 self._offset += 1
-                self.warnings.add(node, reason)
+                self.warnings.dropped(node, reason)
         return [line["records"] for line in logs]
 
     def end(self) -> list[int]:
@@ -41,7 +41,7 @@ def test_the_first_record_is_told_with_node_reason_and_coordinates() -> None:
     dropping = Dropping()
     with capture_logs() as logs:
         dropping.record.message = StaticMessage("in", 1, 42, None, b"secret", 0)
-        dropping.warnings.add("count", NULL)
+        dropping.warnings.dropped("count", NULL)
 
     assert logs == [
         {
@@ -94,7 +94,7 @@ def test_a_clock_that_is_put_back_does_not_silence_the_log() -> None:
 def test_a_record_without_coordinates_is_told_as_well() -> None:
     dropping = Dropping()
     with capture_logs() as logs:
-        dropping.warnings.add("count", NULL)
+        dropping.warnings.dropped("count", NULL)
 
     assert logs[0]["records"] == 1
     assert "offset" not in logs[0]
