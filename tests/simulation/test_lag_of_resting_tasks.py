@@ -40,9 +40,8 @@ class LaggingClients(SimulatedClients):
         return LaggingConsumer(self._broker, self._lifeline, client_id, group_instance_id)
 
 
-def test_lag_of_tasks_that_rest_is_told_within_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock]:
+    """Return a process that runs many tasks for which nothing waits."""
     clock, faults = ManualClock(1_000_000), Faults(0)
     broker = SimulatedBroker(clock, faults, session_timeout_ms=10**9)
     broker.create_topic("in", TASKS)
@@ -63,13 +62,47 @@ def test_lag_of_tasks_that_rest_is_told_within_a_second(
         process.step()
         clock.advance_ms(PUBLISHED_EVERY_MS)
     assert not thread.statistics().lag_records
+    return process, clock
 
-    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+
+def _metrics(process: SimulatedProcess, wanted: str) -> list[float]:
+    [thread] = process.threads
+    return [float(value) for name, value in thread.metrics().items() if name.name == wanted]
+
+
+def _step_for_a_second(process: SimulatedProcess, clock: ManualClock) -> None:
     for _ in range(1000 // PUBLISHED_EVERY_MS):
         clock.advance_ms(PUBLISHED_EVERY_MS)
         process.step()
 
+
+def test_lag_of_tasks_that_rest_is_told_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock = _resting(tmp_path)
+    [thread] = process.threads
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    _step_for_a_second(process, clock)
+
     assert thread.statistics().lag_records == TASKS
-    lags = [value for name, value in thread.metrics().items() if name.name == "records-lag"]
-    assert lags == [1] * TASKS
+    assert _metrics(process, "records-lag") == [1] * TASKS
+    process.stop()
+
+
+def test_what_has_not_come_yet_waits_since_it_is_known_however_long_the_tasks_rested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock = _resting(tmp_path)
+    clock.advance_ms(3_600_000)
+    _step_for_a_second(process, clock)
+    assert _metrics(process, "records-lag-time") == [0] * TASKS
+
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    began_ms = clock.now_ms()
+    _step_for_a_second(process, clock)
+    clock.advance_ms(5_000)
+
+    lags_ms = _metrics(process, "records-lag-time")
+    assert len(lags_ms) == TASKS
+    assert 5_000 <= min(lags_ms) <= max(lags_ms) <= clock.now_ms() - began_ms
     process.stop()
