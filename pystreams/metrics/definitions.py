@@ -239,9 +239,10 @@ def _task() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         TASK_GROUP,
         "records-lag-time",
-        "How long ago the oldest record that waits for the task was written, by its timestamp; "
-        "while none of them has come yet, how long it is known that some wait. 0 when none waits; "
-        "missing as records-lag is. Not in Kafka.",
+        "How long ago the oldest record that waits for the task was written, by its timestamp. "
+        "While the rest is on its way, how long ago the last one processed was; of a task that had "
+        "none to do, how long it is known that some wait. 0 when none waits; missing as "
+        "records-lag is. Not in Kafka.",
         Unit.MILLISECONDS,
     )
     yield MetricDefinition(

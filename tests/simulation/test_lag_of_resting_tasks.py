@@ -40,7 +40,7 @@ class LaggingClients(SimulatedClients):
         return LaggingConsumer(self._broker, self._lifeline, client_id, group_instance_id)
 
 
-def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock]:
+def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock, SimulatedBroker]:
     """Return a process that runs many tasks for which nothing waits."""
     clock, faults = ManualClock(1_000_000), Faults(0)
     broker = SimulatedBroker(clock, faults, session_timeout_ms=10**9)
@@ -62,7 +62,7 @@ def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock]:
         process.step()
         clock.advance_ms(PUBLISHED_EVERY_MS)
     assert not thread.statistics().lag_records
-    return process, clock
+    return process, clock, broker
 
 
 def _metrics(process: SimulatedProcess, wanted: str) -> list[float]:
@@ -79,7 +79,7 @@ def _step_for_a_second(process: SimulatedProcess, clock: ManualClock) -> None:
 def test_lag_of_tasks_that_rest_is_told_within_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process, clock = _resting(tmp_path)
+    process, clock, _ = _resting(tmp_path)
     [thread] = process.threads
     monkeypatch.setattr(LaggingConsumer, "lagging", True)
     _step_for_a_second(process, clock)
@@ -92,7 +92,7 @@ def test_lag_of_tasks_that_rest_is_told_within_a_second(
 def test_what_has_not_come_yet_waits_since_it_is_known_however_long_the_tasks_rested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process, clock = _resting(tmp_path)
+    process, clock, _ = _resting(tmp_path)
     clock.advance_ms(3_600_000)
     _step_for_a_second(process, clock)
     assert _metrics(process, "records-lag-time") == [0] * TASKS
@@ -105,4 +105,17 @@ def test_what_has_not_come_yet_waits_since_it_is_known_however_long_the_tasks_re
     lags_ms = _metrics(process, "records-lag-time")
     assert len(lags_ms) == TASKS
     assert 5_000 <= min(lags_ms) <= max(lags_ms) <= clock.now_ms() - began_ms
+    process.stop()
+
+
+def test_what_is_on_its_way_to_a_task_that_is_behind_is_as_old_as_what_it_processed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, broker = _resting(tmp_path)
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    broker.produce("in", b"k", b"x", clock.now_ms() - 600_000)
+    _step_for_a_second(process, clock)
+
+    longest_ms = max(_metrics(process, "records-lag-time"))
+    assert 600_000 <= longest_ms < 700_000
     process.stop()

@@ -29,6 +29,7 @@ class TaskCounts:
         processed: Records processed.
         consumed: Records it was given, by topic.
         nodes: What its nodes do, at DEBUG; else None.
+        last_timestamp: The timestamp of the last record processed (ms), None before the first.
         latencies: How old records were, by their timestamps, when they were processed (ms): the
             first and the last one of each run.
     """
@@ -47,6 +48,7 @@ class TaskCounts:
         self.nodes = NodeMeters(recording.monotonic_ms) if recording.debug else None
         self.latencies = recording.sampled()
         self._monotonic_ms = recording.monotonic_ms
+        self.last_timestamp: int | None = None
         self._run_ends: tuple[int, ...] = ()
         self._state_manager = state_manager
         self._dropped_before = 0
@@ -77,6 +79,8 @@ class TaskCounts:
         """Count a run that was processed, in the order of its records."""
         self.processed += len(taken)
         self._run_ends = (timestamp_of(taken[0]), timestamp_of(taken[-1])) if taken else ()
+        if taken:
+            self.last_timestamp = self._run_ends[-1]
 
     def measure_latency(self, now_ms: int) -> None:
         """Record how old the last run's records are, at a time of the wall clock (ms)."""

@@ -21,8 +21,9 @@ class TaskMetadata:
         lag_records: Records known to wait; None when nothing is known. Of a standby the offsets
             of its changelogs that it is behind, at most.
         lag_by_topic: The same, by topic, of those of which it is known; nothing of a standby.
-        lag_ms: How long ago the oldest record that waits was written, by its timestamp (ms); while
-            none has come yet, how long it is known that some wait. 0 if none waits, None when
+        lag_ms: How long ago the oldest record that waits was written, by its timestamp (ms). While
+            the rest is on its way, how long ago the last one processed was; of a task that had
+            none to do, how long it is known that some wait. 0 if none waits, None when
             nothing is known, and of a standby.
         progressed_ms: When it was last seen to have processed something, on the wall clock (ms);
             None if it has not since it is here.

@@ -139,6 +139,8 @@ class ThreadReport:
         if seen.waits_since_ms is None:
             return 0.0
         oldest_ms = task.counts.oldest_waiting_ms()
+        if oldest_ms is None and seen.is_behind:
+            oldest_ms = task.counts.last_timestamp
         if oldest_ms is None:
             return self._clock.monotonic_ms() - seen.waits_since_ms
         return max(0.0, self._clock.now_ms() - oldest_ms)
@@ -217,7 +219,8 @@ class ThreadReport:
             since_ms = None
         elif moved or since_ms is None:
             since_ms = self._clock.monotonic_ms()
-        return _Seen(now, lags, progressed_ms, since_ms)
+        is_behind = now.lag > 0 and (moved or before.is_behind)
+        return _Seen(now, lags, progressed_ms, since_ms, is_behind)
 
 
 class Lag(NamedTuple):
@@ -257,13 +260,16 @@ class _Seen(NamedTuple):
         progressed_ms: When it was last seen to have processed something (ms), None if never.
         waits_since_ms: Since when something waits and nothing was processed, on the monotonic
             clock (ms); None while nothing waits.
+        is_behind: Whether what waits came while the task was processing: it is about as old as
+            the last record processed.
     """
 
     answer: _Answer
     lags: Mapping[str, int]
     progressed_ms: int | None
     waits_since_ms: float | None
+    is_behind: bool
 
 
 _NOTHING = _Answer(0, 0, 0, 0)
-_UNSEEN = _Seen(_NOTHING, {}, None, None)
+_UNSEEN = _Seen(_NOTHING, {}, None, None, is_behind=False)
