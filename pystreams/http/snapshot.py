@@ -109,10 +109,7 @@ class Snapshots:
             **self._troubles.now(),
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
-            "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
-            "commit_latency_p99_ms": _highest(metrics, "commit-latency-p99", "thread"),
-            "e2e_latency_avg_ms": _highest(metrics, "record-e2e-latency-avg", "task"),
-            "e2e_latency_max_ms": _highest(metrics, "record-e2e-latency-max", "task"),
+            **_latencies(metrics),
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
@@ -306,6 +303,15 @@ def _processes(found: Sequence[GroupProcess] | None) -> list[dict[str, Any]] | N
         }
         for process in found
     ]
+
+
+def _latencies(metrics: Any) -> dict[str, float | None]:
+    return {
+        "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
+        "commit_latency_p99_ms": _highest(metrics, "commit-latency-p99", "thread"),
+        "e2e_latency_avg_ms": _highest(metrics, "record-e2e-latency-avg", "task"),
+        "e2e_latency_max_ms": _highest(metrics, "record-e2e-latency-max", "task"),
+    }
 
 
 def _longest(lags_ms: Iterable[float | None]) -> int | None:

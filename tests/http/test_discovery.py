@@ -38,7 +38,7 @@ def test_an_instance_finds_itself_and_what_it_has(
         assert {number for _, number in found.topic_partitions} == set(range(PARTITIONS))
         assert streams.streams_metadata_for_store("counts") == [found]
         wait_until(lambda: [here.tasks for here in streams.group_processes() or ()], "itself")
-        (here,) = streams.group_processes() or ()
+        [here] = streams.group_processes() or []
         assert (here.is_here, here.host_info, here.threads) == (True, found.host_info, 1)
         assert {task.partition for task in here.tasks} == set(range(PARTITIONS))
         assert (here.topics, here.runs_another_topology) == ((topic,), False)

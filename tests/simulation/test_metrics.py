@@ -113,9 +113,11 @@ def test_how_old_records_are_when_they_are_processed_is_measured(tmp_path: Path)
 
 def test_what_waits_in_a_task_is_as_old_as_its_oldest_record(tmp_path: Path) -> None:
     builder = StreamsBuilder()
-    both = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
-    seldom = builder.stream("seldom", **both)
-    builder.stream("in", **both).merge(seldom).to("out", **both)
+    text = serdes.STRING
+    seldom, often = (
+        builder.stream(topic, key_serde=text, value_serde=text) for topic in ("seldom", "in")
+    )
+    often.merge(seldom).to("out", key_serde=text, value_serde=text)
     app = Application(tmp_path)
     app.broker.create_topic("seldom", 1)
     process = app.process(topology=builder.build(), config={"max.task.idle.ms": 60_000})

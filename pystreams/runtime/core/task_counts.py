@@ -78,9 +78,11 @@ class TaskCounts:
     def ran(self, taken: Sequence[Item]) -> None:
         """Count a run that was processed, in the order of its records."""
         self.processed += len(taken)
-        self._run_ends = (timestamp_of(taken[0]), timestamp_of(taken[-1])) if taken else ()
-        if taken:
-            self.last_timestamp = self._run_ends[-1]
+        if not taken:
+            self._run_ends = ()
+            return
+        self.last_timestamp = timestamp_of(taken[-1])
+        self._run_ends = (timestamp_of(taken[0]), self.last_timestamp)
 
     def measure_latency(self, now_ms: int) -> None:
         """Record how old the last run's records are, at a time of the wall clock (ms)."""
