@@ -75,12 +75,15 @@ SCHEMAS: dict[str, Schema] = {
         processed_records=_COUNT,
         processed_per_s=_NUMBER,
         lag_records=_or_null(_COUNT),
+        lag_ms={**_or_null(_COUNT), "description": "How old the oldest record that waits is."},
+        progressed_ms={**_or_null(_COUNT), "description": "When it last processed something."},
         stream_time_ms=_COUNT,
         stores=_list(_TEXT),
     ),
     "Status": _object(
         application_id=_TEXT,
         version=_TEXT,
+        at_ms=_COUNT,
         state=_TEXT,
         error=_or_null(_TEXT),
         uptime_s=_NUMBER,
@@ -91,6 +94,7 @@ SCHEMAS: dict[str, Schema] = {
         dropped_records=_COUNT,
         calls_again=_COUNT,
         lag_records=_or_null(_COUNT),
+        lag_ms=_or_null(_COUNT),
         unread_partitions=_COUNT,
         troubles=_list(
             _object(
@@ -104,6 +108,8 @@ SCHEMAS: dict[str, Schema] = {
         ),
         commits=_COUNT,
         commit_interval_ms=_COUNT,
+        e2e_latency_avg_ms=_or_null(_NUMBER),
+        e2e_latency_max_ms=_or_null(_NUMBER),
         uncommitted_bytes=_COUNT,
         uncommitted_max_bytes=_COUNT,
         restore=_object(
@@ -116,8 +122,22 @@ SCHEMAS: dict[str, Schema] = {
         topics=_list(_object(topic=_TEXT, direction=_TEXT, records=_NUMBER, records_per_s=_NUMBER)),
         tasks=_ref("Tasks"),
         standby_tasks=_ref("Tasks"),
+        processes={
+            **_or_null(_list(_ref("Process"))),
+            "description": "Those of the group, this one first; null while it can't be described.",
+        },
         subtopologies=_list({"type": "object"}),
         stores=_list(_object(store=_TEXT, task=_TEXT)),
+    ),
+    "Process": _object(
+        process=_TEXT,
+        host=_TEXT,
+        address={**_or_null(_TEXT), "description": "host:port, its application.server."},
+        is_here=_YES_OR_NO,
+        threads=_COUNT,
+        tasks=_list(_TEXT),
+        topics=_list(_TEXT),
+        runs_another_topology=_YES_OR_NO,
     ),
     "DeadLetterCause": _object(
         stage=_TEXT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import socket
 import threading
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _STOP_S = 5.0
 _KEEP_ALIVE_S = 15
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 2048
+_THREAD_NAME = "pystreams-http"
 
 _log = get_logger("pystreams.http")
 
@@ -104,7 +106,7 @@ class HttpServer:
         self._thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [self._socket]},
-            name="pystreams-http",
+            name=_THREAD_NAME,
             daemon=True,
         )
         self._thread.start()
@@ -145,6 +147,19 @@ class _Server(uvicorn.Server):
         await asyncio.sleep(0)  # In which they are closed.
 
 
+class _Quiet(logging.Filter):
+    """Passes over what uvicorn tells of our server's life; of the program's own servers all stays.
+
+    It speaks of processes and of Ctrl-C, of which this thread knows nothing.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING or record.threadName != _THREAD_NAME
+
+
+_QUIET = _Quiet()
+
+
 def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
     config = uvicorn.Config(
         application.asgi,
@@ -163,6 +178,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
         ssl_keyfile=options.private_key,
     )
     config.load()
+    logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
     return _Server(config)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from pystreams.http.troubles import Troubles
 from pystreams.kernel.clock import SystemClock
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import NODE_GROUP, TASK_GROUP
+from pystreams.runtime.application.group_processes import GroupProcess
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.loop.statistics import Statistics
 from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
@@ -92,6 +93,7 @@ class Snapshots:
         return {
             "application_id": config.application_id,
             "version": version("pystreams-kafka"),
+            "at_ms": self._clock.now_ms(),
             "state": streams.state.value,
             "error": None if streams.error is None else str(streams.error),
             "not_ready": Health(streams).not_ready(),
@@ -103,12 +105,12 @@ class Snapshots:
             "dropped_records": numbers.dropped_records,
             "calls_again": numbers.calls_again,
             "lag_records": numbers.lag_records,
+            "lag_ms": _longest(task.lag_ms for _, task in tasks),
             "unread_partitions": numbers.unread_partitions,
             **self._troubles.now(),
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
-            "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
-            "commit_latency_p99_ms": _highest(metrics, "commit-latency-p99", "thread"),
+            **_latencies(metrics),
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
@@ -125,6 +127,7 @@ class Snapshots:
                 for thread, task in tasks
             ],
             "standby_tasks": _standby_tasks(threads),
+            "processes": _processes(streams.group_processes()),
             "subtopologies": _parts(
                 tasks,
                 [
@@ -167,6 +170,8 @@ def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
         "partitions": [str(partition) for partition in task.partitions],
         "processed_records": task.processed_records,
         "lag_records": task.lag_records,
+        "lag_ms": None if task.lag_ms is None else round(task.lag_ms),
+        "progressed_ms": task.progressed_ms,
         "stream_time_ms": task.stream_time_ms,
         "stores": list(task.stores),
     }
@@ -266,6 +271,7 @@ def _parts(
                 "subtopology": part,
                 "tasks": 0,
                 "lag_records": None,
+                "lags": {},
                 "in": {},
                 "out": {},
                 "nodes": nodes.get(str(part), {}),
@@ -274,10 +280,44 @@ def _parts(
         row["tasks"] += 1
         if task.lag_records is not None:
             row["lag_records"] = (row["lag_records"] or 0) + task.lag_records
+        for topic, lag in task.lag_by_topic.items():
+            row["lags"][topic] = row["lags"].get(topic, 0) + lag
     for direction, number, topic, records_per_s in rates:
         if number.isdigit() and int(number) in parts:
             parts[int(number)][direction][topic] = records_per_s
     return [parts[part] for part in sorted(parts)]
+
+
+def _processes(found: Sequence[GroupProcess] | None) -> list[dict[str, Any]] | None:
+    if found is None:
+        return None
+    return [
+        {
+            "process": process.name,
+            "host": process.host,
+            "address": None if process.host_info is None else str(process.host_info),
+            "is_here": process.is_here,
+            "threads": process.threads,
+            "tasks": [str(task) for task in process.tasks],
+            "topics": list(process.topics),
+            "runs_another_topology": process.runs_another_topology,
+        }
+        for process in found
+    ]
+
+
+def _latencies(metrics: Any) -> dict[str, float | None]:
+    return {
+        "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
+        "commit_latency_p99_ms": _highest(metrics, "commit-latency-p99", "thread"),
+        "e2e_latency_avg_ms": _highest(metrics, "record-e2e-latency-avg", "task"),
+        "e2e_latency_max_ms": _highest(metrics, "record-e2e-latency-max", "task"),
+    }
+
+
+def _longest(lags_ms: Iterable[float | None]) -> int | None:
+    known = [lag_ms for lag_ms in lags_ms if lag_ms is not None]
+    return round(max(known)) if known else None
 
 
 def _restores(metrics: Any) -> dict[str, dict[str, int]]:
@@ -297,7 +337,7 @@ def _highest(metrics: Any, name: str, group: str) -> float | None:
     values = [
         value
         for metric, value in metrics.items()
-        if metric.name == name and group in metric.group and isinstance(value, float)
+        if metric.name == name and group in metric.group and isinstance(value, int | float)
     ]
     known = [value for value in values if value == value]  # noqa: PLR0124 - NaN: nothing was measured
     return max(known, default=None)

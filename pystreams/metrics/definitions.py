@@ -252,6 +252,25 @@ def _task() -> Iterator[MetricDefinition]:
     )
     yield MetricDefinition(
         TASK_GROUP,
+        "records-lag-time",
+        "How long ago the oldest record that waits for the task was written, by its timestamp. "
+        "While the rest is on its way, how long ago the last one processed was; of a task that had "
+        "none to do, how long it is known that some wait. 0 when none waits; missing as "
+        "records-lag is. Not in Kafka.",
+        Unit.MILLISECONDS,
+    )
+    yield MetricDefinition(
+        TASK_GROUP,
+        "record-e2e-latency-avg",
+        "How old records were, by their timestamps, when the task had processed them: of the first "
+        "and the last one of each run, on average (Kafka: of each record, by node).",
+        Unit.MILLISECONDS,
+    )
+    for name, which in (("min", "lowest"), ("max", "highest")):
+        doc = f"The {which} of them."
+        yield MetricDefinition(TASK_GROUP, f"record-e2e-latency-{name}", doc, Unit.MILLISECONDS)
+    yield MetricDefinition(
+        TASK_GROUP,
         "cache-size-bytes-total",
         "What the record caches of the task's stores hold back.",
         Unit.BYTES,

@@ -1,4 +1,4 @@
-"""Rate, average and maximum of recorded values, over the last few windows of time.
+"""Rate, average, maximum and minimum of recorded values, over the last few windows of time.
 
 Values go into the newest of a few samples; a sample covers one window, and is forgotten when it
 is older than all windows together. With Kafka's defaults, 2 samples of 30 s, what is read covers
@@ -23,23 +23,26 @@ class WindowedReading(NamedTuple):
         rate: Values recorded per second.
         average: Their average; NaN without any, as in Kafka.
         maximum: The highest of them; NaN without any.
+        minimum: The lowest of them; NaN without any.
     """
 
     rate: float
     average: float
     maximum: float
+    minimum: float
 
 
 class _Sample:
     """What was recorded in one window."""
 
-    __slots__ = ("count", "maximum", "start_ms", "total")
+    __slots__ = ("count", "maximum", "minimum", "start_ms", "total")
 
     def __init__(self, start_ms: float) -> None:
         self.start_ms = start_ms
         self.count = 0
         self.total = 0.0
         self.maximum = -math.inf
+        self.minimum = math.inf
 
 
 class SampledValues:
@@ -78,10 +81,12 @@ class SampledValues:
         newest.total += value
         if value > newest.maximum:
             newest.maximum = value
+        if value < newest.minimum:
+            newest.minimum = value
         self.count += 1
 
     def read(self, now_ms: float) -> WindowedReading:
-        """Return rate, average and maximum of the last windows.
+        """Return rate, average, maximum and minimum of the last windows.
 
         The time a rate is over is at least all windows but one: see `windowed_ms`.
         """
@@ -89,12 +94,13 @@ class SampledValues:
         samples = [sample for sample in self._samples if sample.start_ms > oldest_ms]
         count = sum(sample.count for sample in samples)
         if not count:
-            return WindowedReading(0.0, math.nan, math.nan)
+            return WindowedReading(0.0, math.nan, math.nan, math.nan)
         elapsed_ms = windowed_ms(now_ms - samples[0].start_ms, self._window_ms, self._num_samples)
         return WindowedReading(
             count * _MS_PER_S / elapsed_ms,
             sum(sample.total for sample in samples) / count,
             max(sample.maximum for sample in samples),
+            min(sample.minimum for sample in samples),
         )
 
 

@@ -62,7 +62,7 @@ def parsed(query: str) -> Any:
 def selected(query: str) -> list[tuple[str, set[str]]]:
     """Return the metrics that a query reads, each with the labels it chooses them by."""
     parsed(query)
-    words = re.findall(r"\b([a-z_]+)(?:\{([^}]*)\})?", re.sub(r'"[^"]*"', '""', query))
+    words = re.findall(r"\b([a-z_][a-z0-9_]*)(?:\{([^}]*)\})?", re.sub(r'"[^"]*"', '""', query))
     return [
         (name, set(re.findall(r"(\w+)\s*[=!]", labels)))
         for name, labels in words

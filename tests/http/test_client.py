@@ -12,7 +12,7 @@ from pystreams import KafkaStreams
 from pystreams.cli.main import pystreams
 from pystreams.client import Client, HttpQueryError
 from pystreams.http.server import HttpOptions, HttpServer
-from tests.http.conftest import FIRST_MS, Served
+from tests.http.conftest import FIRST_MS, Served, certificate_of
 
 
 def test_a_key_and_a_range_are_asked_for(filed: Served) -> None:
@@ -56,6 +56,20 @@ def test_the_command_prints_lines_of_json(filed: Served) -> None:
     assert (none.exit_code, none.output) == (1, "Error: store 'counts' has no key 'nobody'\n")
     both = run.invoke(pystreams, ["query", filed.url, "counts", "a", "--from", "b"])
     assert both.exit_code == 2
+
+
+def test_the_command_trusts_the_certificates_it_is_given(filed: Served, tmp_path: Path) -> None:
+    certificate, key = certificate_of(tmp_path)
+    options = HttpOptions(port=0, certificate=certificate, private_key=key)
+    with HttpServer(filed.streams, options) as server:
+        command = ["query", server.url, "counts", "a"]
+        refused = CliRunner().invoke(pystreams, command)
+        answered = CliRunner().invoke(pystreams, [*command, "--tls-ca", str(certificate)])
+        wrong = CliRunner().invoke(pystreams, [*command, "--tls-ca", str(key)])
+
+    assert (refused.exit_code, "CERTIFICATE_VERIFY_FAILED" in refused.output) == (1, True)
+    assert json.loads(answered.output)["value"] == 4
+    assert (wrong.exit_code, "has no certificate" in wrong.output) == (2, True)
 
 
 def test_the_token_is_read_from_a_file(filed: Served, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def test_an_instance_finds_itself_and_what_it_has(
         streams = application.streams
         with pytest.raises(StreamsError, match="the application is CREATED"):
             streams.metadata_for_all_streams_clients()
+        assert streams.group_processes() is None
         streams.start()
         wait_until(lambda: streams.state.value == "RUNNING", "running")
         wait_until(lambda: streams.query_metadata_for_key("counts", "a").active_host, "an owner")
@@ -36,6 +37,11 @@ def test_an_instance_finds_itself_and_what_it_has(
         assert found.state_store_names == {"counts"}
         assert {number for _, number in found.topic_partitions} == set(range(PARTITIONS))
         assert streams.streams_metadata_for_store("counts") == [found]
+        wait_until(lambda: [here.tasks for here in streams.group_processes() or ()], "itself")
+        [here] = streams.group_processes() or []
+        assert (here.is_here, here.host_info, here.threads) == (True, found.host_info, 1)
+        assert {task.partition for task in here.tasks} == set(range(PARTITIONS))
+        assert (here.topics, here.runs_another_topology) == ((topic,), False)
         with pytest.raises(TopologyError, match="absent"):
             streams.streams_metadata_for_store("absent")
         for key in "abcdef":
@@ -51,6 +57,7 @@ def test_an_instance_finds_itself_and_what_it_has(
             return {number: lag.offset_lag for number, lag in found.items()}
 
         wait_until(lambda: lags() == dict.fromkeys(range(PARTITIONS), 0), "no lag")
+    assert streams.group_processes() is None
 
 
 def test_a_key_that_the_serde_can_not_write_has_no_partition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import subprocess
@@ -140,6 +141,18 @@ def test_stores_of_an_application_that_was_not_started_are_not_there_yet(
 
     assert answer.status == 503
     assert "the application is CREATED" in answer.json()["detail"]
+
+
+def test_what_uvicorn_tells_of_its_life_is_in_no_log(
+    created: KafkaStreams, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        assert ask(server.url, "/livez").status == 200
+    logging.getLogger("uvicorn.error").info("a server of the program's own")
+
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("uvicorn")]
+    assert told == ["a server of the program's own"]
 
 
 def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:

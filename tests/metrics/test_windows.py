@@ -17,16 +17,16 @@ def sampled(*recorded: tuple[float, float], window_ms: int = 10, num_samples: in
     return values
 
 
-def test_average_and_maximum_are_over_all_samples() -> None:
+def test_average_maximum_and_minimum_are_over_all_samples() -> None:
     reading = sampled((4, 0), (6, 12)).read(15)
 
-    assert (reading.average, reading.maximum) == (5, 6)
+    assert (reading.average, reading.maximum, reading.minimum) == (5, 6, 4)
 
 
 def test_a_sample_is_forgotten_when_it_is_older_than_all_windows() -> None:
     reading = sampled((4, 0), (6, 12)).read(21)
 
-    assert (reading.average, reading.maximum) == (6, 6)
+    assert (reading.average, reading.maximum, reading.minimum) == (6, 6, 6)
 
 
 def test_nothing_recorded_lately_is_no_number_and_a_rate_of_zero() -> None:
@@ -36,6 +36,7 @@ def test_nothing_recorded_lately_is_no_number_and_a_rate_of_zero() -> None:
         assert reading.rate == 0
         assert math.isnan(reading.average)
         assert math.isnan(reading.maximum)
+        assert math.isnan(reading.minimum)
 
 
 def test_a_rate_is_what_was_recorded_by_the_time_it_took() -> None:

@@ -328,6 +328,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "topology",
         "dead_letters",
         "troubles",
+        "group_processes",
         "unfinished_threads",
         "wait",
     },

@@ -40,9 +40,8 @@ class LaggingClients(SimulatedClients):
         return LaggingConsumer(self._broker, self._lifeline, client_id, group_instance_id)
 
 
-def test_lag_of_tasks_that_rest_is_told_within_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock, SimulatedBroker]:
+    """Return a process that runs many tasks for which nothing waits."""
     clock, faults = ManualClock(1_000_000), Faults(0)
     broker = SimulatedBroker(clock, faults, session_timeout_ms=10**9)
     broker.create_topic("in", TASKS)
@@ -63,13 +62,60 @@ def test_lag_of_tasks_that_rest_is_told_within_a_second(
         process.step()
         clock.advance_ms(PUBLISHED_EVERY_MS)
     assert not thread.statistics().lag_records
+    return process, clock, broker
 
-    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+
+def _metrics(process: SimulatedProcess, wanted: str) -> list[float]:
+    [thread] = process.threads
+    return [float(value) for name, value in thread.metrics().items() if name.name == wanted]
+
+
+def _step_for_a_second(process: SimulatedProcess, clock: ManualClock) -> None:
     for _ in range(1000 // PUBLISHED_EVERY_MS):
         clock.advance_ms(PUBLISHED_EVERY_MS)
         process.step()
 
+
+def test_lag_of_tasks_that_rest_is_told_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, _ = _resting(tmp_path)
+    [thread] = process.threads
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    _step_for_a_second(process, clock)
+
     assert thread.statistics().lag_records == TASKS
-    lags = [value for name, value in thread.metrics().items() if name.name == "records-lag"]
-    assert lags == [1] * TASKS
+    assert _metrics(process, "records-lag") == [1] * TASKS
+    process.stop()
+
+
+def test_what_has_not_come_yet_waits_since_it_is_known_however_long_the_tasks_rested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, _ = _resting(tmp_path)
+    clock.advance_ms(3_600_000)
+    _step_for_a_second(process, clock)
+    assert _metrics(process, "records-lag-time") == [0] * TASKS
+
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    began_ms = clock.now_ms()
+    _step_for_a_second(process, clock)
+    clock.advance_ms(5_000)
+
+    lags_ms = _metrics(process, "records-lag-time")
+    assert len(lags_ms) == TASKS
+    assert 5_000 <= min(lags_ms) <= max(lags_ms) <= clock.now_ms() - began_ms
+    process.stop()
+
+
+def test_what_is_on_its_way_to_a_task_that_is_behind_is_as_old_as_what_it_processed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, broker = _resting(tmp_path)
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    broker.produce("in", b"k", b"x", clock.now_ms() - 600_000)
+    _step_for_a_second(process, clock)
+
+    longest_ms = max(_metrics(process, "records-lag-time"))
+    assert 600_000 <= longest_ms < 700_000
     process.stop()

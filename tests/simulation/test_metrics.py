@@ -92,6 +92,54 @@ def test_records_in_and_out_add_up(guarantee: str, tmp_path: Path) -> None:
     assert total(process, THREAD_GROUP, "commit-total") >= 1
 
 
+def test_how_old_records_are_when_they_are_processed_is_measured(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app)
+    app.run_until_processed(process)
+    app.feed("a")
+    app.clock.advance_ms(700)
+    app.feed("b", "c")
+    fed_ms = app.clock.now_ms()
+    app.run_until_processed(process)
+    took_ms = app.clock.now_ms() - fed_ms
+
+    def measured(name: str) -> float:
+        return total(process, TASK_GROUP, f"record-e2e-latency-{name}")
+
+    assert 700 <= measured("max") <= 700 + took_ms
+    assert 0 <= measured("min") <= took_ms
+    assert measured("min") < measured("avg") < measured("max")
+
+
+def test_what_waits_in_a_task_is_as_old_as_its_oldest_record(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    text = serdes.STRING
+    seldom, often = (
+        builder.stream(topic, key_serde=text, value_serde=text) for topic in ("seldom", "in")
+    )
+    often.merge(seldom).to("out", key_serde=text, value_serde=text)
+    app = Application(tmp_path)
+    app.broker.create_topic("seldom", 1)
+    process = app.process(topology=builder.build(), config={"max.task.idle.ms": 60_000})
+    process.start()
+    app.run_until_processed(process)
+    app.clock.advance_ms(1_000)
+    process.step()
+    assert total(process, TASK_GROUP, "records-lag-time") == 0
+
+    app.feed("a")
+    fed_ms = app.clock.now_ms()
+    app.clock.advance_ms(2_000)
+    app.feed("b")
+    while total(process, TASK_GROUP, "records-lag") < 2:
+        process.step()
+        app.clock.advance_ms(100)
+
+    assert total(process, TASK_GROUP, "records-lag-time") == app.clock.now_ms() - fed_ms
+    (task,) = process.threads[0].metadata().active_tasks
+    assert dict(task.lag_by_topic) == {"in": 2, "seldom": 0}
+
+
 def test_uncommitted_bytes_wait_for_the_commit(tmp_path: Path) -> None:
     app = Application(tmp_path)
     process = started(app, commit_interval_ms=5_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--limit", type=int, help="How many entries of each partition are printed at most.")
 @click.option("--isolation", help="read_committed or read_uncommitted.")
 @click.option("--token-file", type=_FILE, metavar="FILE", help="The token that URL asks for.")
+@click.option(
+    "--tls-ca",
+    type=_FILE,
+    metavar="FILE",
+    help="Certificates (PEM) to trust beside the system's.",
+)
 def query(
     url: str,
     store: str,
@@ -33,6 +40,7 @@ def query(
     lower: str | None,
     upper: str | None,
     token_file: Path | None,
+    tls_ca: Path | None,
     **asked: Any,
 ) -> None:
     """Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.
@@ -42,7 +50,7 @@ def query(
     from pystreams.client import Client
 
     token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    client = Client(url, token=token)
+    client = Client(url, token=token, tls=None if tls_ca is None else _trusting(tls_ca))
     if key is not None and (lower is not None or upper is not None):
         raise click.UsageError("give a KEY, or --from and --to")
     given = {name: value for name, value in asked.items() if value is not None}
@@ -55,3 +63,12 @@ def query(
         if found is None:
             raise StreamsError(f"store {store!r} has no key {key!r}")
         click.echo(json.dumps(found))
+
+
+def _trusting(certificates: Path) -> ssl.SSLContext:
+    trusting = ssl.create_default_context()
+    try:
+        trusting.load_verify_locations(certificates)
+    except OSError as error:
+        raise click.BadParameter(f"{certificates} has no certificate: {error}") from error
+    return trusting

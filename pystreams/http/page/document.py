@@ -8,7 +8,7 @@ from pystreams.http.page.markup import Markup, element, joined
 
 PARTS = (
     *("head", "numbers", "troubles", "restore"),
-    *("topology", "tasks", "stores", "query", "letters", "lines"),
+    *("topology", "tasks", "processes", "stores", "query", "letters", "lines"),
 )
 _TITLES = {
     "topology": "Topology",
@@ -51,7 +51,7 @@ def document(title: str, parts: Mapping[str, Markup], *, asks_for_token: bool) -
             part("troubles"),
             part("restore"),
             _section("topology", part("topology")),
-            _section("tasks", part("tasks")),
+            _section("tasks", part("tasks"), part("processes")),
             _section("stores", part("stores"), part("query"), _answer()),
             part("letters"),
             _section("lines", part("lines")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 UNKNOWN = "–"  # noqa: RUF001 - a dash, as tables have it
+_JUST_NOW_S = 5
+_MUCH_MS = 10_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -43,6 +45,21 @@ def duration(seconds: float | None) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def ago(time_ms: int | None, now_ms: int) -> str:
+    """Return how long ago something was; a dash for what never was."""
+    if time_ms is None:
+        return UNKNOWN
+    seconds = (now_ms - time_ms) / 1000
+    return "just now" if seconds < _JUST_NOW_S else f"{duration(seconds)} ago"
+
+
+def milliseconds(number: float | None) -> str:
+    """Return a time span of some milliseconds as such, a longer one in its units."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f} ms" if number < _MUCH_MS else duration(number / 1000)
 
 
 def moment(time_ms: int) -> str:

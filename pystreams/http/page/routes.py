@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pystreams.http.hidden_secrets import secrets_of
-from pystreams.http.page import sections, trouble_sections
+from pystreams.http.page import sections, task_sections, trouble_sections
 from pystreams.http.page.document import document
 from pystreams.http.page.log_lines import last_lines
 from pystreams.http.page.markup import Markup
@@ -100,7 +100,8 @@ class _Page:
             "troubles": trouble_sections.troubles(now),
             "restore": sections.restore(now),
             "topology": self._topology.draw(now),
-            "tasks": sections.tasks(now),
+            "tasks": task_sections.tasks(now),
+            "processes": task_sections.processes(now),
             "stores": sections.stores(now, self._stores, linked=not self._asks_for_token),
             "query": sections.query_box(self._stores),
             "letters": trouble_sections.letters(now),

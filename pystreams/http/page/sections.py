@@ -7,7 +7,16 @@ from typing import Any
 
 from pystreams.http.page.log_lines import LogLine
 from pystreams.http.page.markup import Markup, element, joined
-from pystreams.http.page.quantities import UNKNOWN, count, duration, moment, per_second, size
+from pystreams.http.page.quantities import (
+    UNKNOWN,
+    count,
+    duration,
+    milliseconds,
+    moment,
+    per_second,
+    size,
+)
+from pystreams.http.page.tables import table
 from pystreams.stores.contracts.spec import StoreSpec
 
 Snapshot = dict[str, Any]
@@ -51,10 +60,20 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
     return joined(
         _number("Records in", per_second(flow[0]), _processed(now)),
         _number("Records out", per_second(flow[1]), _dropped(now["dropped_records"])),
-        _number("Lag", count(lag), _behind(lag, rate), warns=unread > 0 and _unread(unread)),
+        _number(
+            "Lag",
+            count(lag),
+            _behind(lag, rate, now["lag_ms"]),
+            warns=unread > 0 and _unread(unread),
+        ),
+        _number(
+            "End to end",
+            milliseconds(now["e2e_latency_avg_ms"]),
+            f"on average; {milliseconds(now['e2e_latency_max_ms'])} at most",
+        ),
         _number(
             "Commit, p99",
-            UNKNOWN if latency is None else f"{latency:,.0f} ms",
+            milliseconds(latency),
             f"every {interval:,} ms; {count(now['commits'])} so far",
             share=None if latency is None or not interval else latency / interval,
         ),
@@ -85,15 +104,6 @@ def restore(now: Snapshot) -> Markup:
         ),
         class_="restoring",
     )
-
-
-def tasks(now: Snapshot) -> Markup:
-    """Return the table of tasks."""
-    rows = [*map(_task, now["tasks"]), *map(_standby_task, now["standby_tasks"])]
-    if not rows:
-        return element("p", _no_tasks(now["state"]), class_="empty")
-    titles = ("Task", "State", "Lag", "Rate", "Processed", "Stream time", "Thread", "Reads")
-    return _table(titles, rows, numeric=(2, 3, 4))
 
 
 def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup:
@@ -140,7 +150,7 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
         *("Store", "Kind", "Tasks here", "Entries", "On disk", "Uncommitted", "Commits"),
         *("Restoring", "Changelog"),
     )
-    return _table(titles, rows, numeric=(2, 3, 4, 5, 6))
+    return table(titles, rows, numeric=(2, 3, 4, 5, 6))
 
 
 def query_box(specs: Sequence[StoreSpec]) -> Markup:
@@ -244,72 +254,6 @@ def _meter(share: float) -> Markup:
     )
 
 
-def _task(row: dict[str, Any]) -> tuple[str, ...]:
-    stream_time = row["stream_time_ms"]
-    left = row.get("restore_remaining_records", 0)
-    state = row["state"].lower()
-    return (
-        row["task"],
-        f"{state}, {count(left)} left" if state == "restoring" else state,
-        count(row["lag_records"]),
-        per_second(row["processed_per_s"]),
-        count(row["processed_records"]),
-        UNKNOWN if stream_time < 0 else moment(stream_time),
-        _thread(row),
-        ", ".join(row["partitions"]),
-    )
-
-
-def _standby_task(row: dict[str, Any]) -> tuple[str, ...]:
-    behind = row["lag_records"]
-    return (
-        row["task"],
-        "standby, warm" if behind == 0 else f"standby, {count(behind)} behind",
-        UNKNOWN,
-        UNKNOWN,
-        UNKNOWN,
-        UNKNOWN,
-        _thread(row),
-        "",
-    )
-
-
-def _thread(row: dict[str, Any]) -> str:
-    """Return a thread's name without what is the same for all of a process."""
-    return str(row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :])
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Markup:
-    """Return a table; its cells know their titles, for phones."""
-    kinds = ["numeric" if at in numeric else None for at in range(len(titles))]
-    return element(
-        "table",
-        element(
-            "thead",
-            element(
-                "tr",
-                [
-                    element("th", title, class_=kind, scope="col")
-                    for title, kind in zip(titles, kinds, strict=True)
-                ],
-            ),
-        ),
-        element(
-            "tbody",
-            [
-                element(
-                    "tr",
-                    [
-                        element("td", cell, class_=kind, data_label=title)
-                        for cell, title, kind in zip(row, titles, kinds, strict=True)
-                    ],
-                )
-                for row in rows
-            ],
-        ),
-    )
-
-
 def _sum(rows: Sequence[dict[str, Any]], name: str, written: Callable[[float], str]) -> str:
     """Return what all tasks have of something; a dash if none knows."""
     known = [row[name] for row in rows if name in row]
@@ -321,21 +265,17 @@ def _about(number: float) -> str:
     return f"up to {count(number)}" if number else "none"
 
 
-def _no_tasks(state: str) -> str:
-    if state == "RUNNING":
-        return "This process has no task: others of the group have them all."
-    return f"No tasks: the application is {state}."
-
-
-def _behind(lag: int | None, rate: float) -> str:
+def _behind(lag: int | None, rate: float, lag_ms: int | None) -> str:
     if lag is None:
         return "nothing is known"
     if not lag:
         return "all that is there is processed"
+    oldest = "" if lag_ms is None else f"{milliseconds(lag_ms)} old; "
     if not rate:
-        return "nothing is processed"
+        return f"{oldest}nothing is processed"
     left_s = lag / rate
-    return f"{'under a second' if left_s < 1 else f'about {duration(left_s)}'} at this rate"
+    left = "under a second" if left_s < 1 else f"about {duration(left_s)}"
+    return f"{oldest}{left} at this rate"
 
 
 def _processed(now: Snapshot) -> str:

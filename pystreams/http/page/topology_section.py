@@ -106,12 +106,14 @@ class TopologySection:
             if node.kind != "processor" and rates:
                 known[node.name] = sum(rates)
         flows = edge_flows(part.nodes, self._operators, known)
-        # Tasks know what waits for all their topics together.
-        sources = [node.name for node in part.nodes if node.kind == "source"]
-        lag = row["lag_records"]
+        lags: dict[str, int] = {}
+        for node in part.nodes:
+            waiting = [lag for topic, lag in row["lags"].items() if self._is_of(node, topic)]
+            if node.kind == "source" and waiting:
+                lags[node.name] = sum(waiting)
         return Flow(
             rates={edge: per_second(rate) for edge, rate in flows.items()},
-            lags={sources[0]: f"lag {count(lag)}"} if len(sources) == 1 and lag is not None else {},
+            lags={source: f"lag {count(lag)}" for source, lag in lags.items()},
             slowest=slowest,
         )
 

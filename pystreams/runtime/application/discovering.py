@@ -9,6 +9,7 @@ from pystreams.kernel.clock import Clock
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
 from pystreams.runtime.application.global_state import global_thread_name
+from pystreams.runtime.application.group_processes import GroupProcess
 from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
 from pystreams.runtime.application.watchdog import Trouble, Watchdog
 from pystreams.runtime.cluster.streams_metadata import (
@@ -62,6 +63,17 @@ class DiscoveringClient(EmbeddedClient):
             StreamsError: The application was not started, or the group can't be described.
         """
         return self._discover().clients()
+
+    def group_processes(self) -> list[GroupProcess] | None:
+        """Return the processes of the application, as the group had them some seconds ago.
+
+        This one comes first, while it is a member. It never waits: what is told is what an earlier
+        call has asked for. None while nothing was told yet, or for half a minute; before the start
+        and after the end.
+        """
+        if self._discovery is None or self._finished.is_set():
+            return None
+        return self._discovery.processes([thread.name for thread in self._threads])
 
     def streams_metadata_for_store(self, store: str) -> list[StreamsMetadata]:
         """Return the instances that have partitions of a store, and an `application.server`.

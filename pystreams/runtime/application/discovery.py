@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from pystreams.config import StreamsConfig
@@ -13,6 +14,7 @@ from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.partitioner import partition_of
+from pystreams.runtime.application.group_processes import GroupProcess, processes_of
 from pystreams.runtime.cluster.group_description import GroupDescription
 from pystreams.runtime.cluster.streams_metadata import (
     HostInfo,
@@ -32,6 +34,9 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _FRESH_MS = 1_000
 _ANSWER_TIMEOUT_S = 10.0
+_AHEAD_MS = 5_000
+_OLD_MS = 30_000
+"""What the group said longer ago is shown to nobody."""
 _RUNNING = "running"
 
 
@@ -71,6 +76,7 @@ class Discovery:
         self._lock = threading.Lock()
         self._look: _Look | None = None
         self._asked: Future[GroupDescription] | None = None
+        self._asked_ahead: Future[GroupDescription] | None = None
 
     def clients(self, store: str | None = None) -> list[StreamsMetadata]:
         """Return the instances that say where they answer: all, or those that have a store.
@@ -94,6 +100,21 @@ class Discovery:
             for host, partitions in sorted(by_host.items())
         ]
         return [client for client in found if store is None or store in client.state_store_names]
+
+    def processes(self, threads: Collection[str]) -> list[GroupProcess] | None:
+        """Return the processes of the group as they were some seconds ago, this one first.
+
+        Never waits: it asks for what is told the next time. None while nothing was told, or for
+        half a minute.
+
+        Args:
+            threads: The names of this process' stream threads.
+        """
+        group = self._group_ahead()
+        if group is None:
+            return None
+        tasks = partitions_of_tasks(self._plan, self._topics.partition_counts())
+        return processes_of(group, self._plan, tasks, threads)
 
     def of_key(
         self, store: str, key: Any, serde: Serde[Any] | None, partitioner: StreamPartitioner | None
@@ -207,6 +228,18 @@ class Discovery:
         read = {topic for topic, _ in partitions}
         parts = [self._plan.subtopology_of_topic(topic) for topic in read]
         return frozenset(name for part in parts if part is not None for name in part.stores)
+
+    def _group_ahead(self) -> GroupDescription | None:
+        with self._lock:
+            now_ms, ahead = self._clock.monotonic_ms(), self._asked_ahead
+            if ahead is not None and ahead.done():
+                self._asked_ahead = None
+                if ahead.exception() is None:
+                    self._look = _Look(ahead.result(), now_ms)
+            age_ms = inf if self._look is None else now_ms - self._look.at_ms
+            if self._asked_ahead is None and age_ms >= _AHEAD_MS:
+                self._asked_ahead = self._admin.describe_group(self._plan.application_id)
+            return self._look.group if self._look is not None and age_ms < _OLD_MS else None
 
     def _group(self, fresh_ms: float) -> GroupDescription:
         """Return the group as it was within the last moment; asks once for all who want it."""

@@ -258,7 +258,7 @@ class StreamTask:
         if processed < given:
             run.put_back(given - processed)
         self._taken, self._left = [], iter(())
-        self.counts.processed += processed
+        self.counts.ran(taken)
         self._uncommitted_work = True
         self.held.go_on()
         held_back = self._measure()

@@ -1,8 +1,8 @@
-"""What a task counts over its whole life, however often it goes back to a commit."""
+"""What a task counts and measures over its whole life, however often it goes back to a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pystreams.ids import TopicPartition
 from pystreams.metrics import Recording
@@ -10,6 +10,7 @@ from pystreams.record import OutputBuffer
 from pystreams.runtime.core.node_meters import NodeMeters
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.partition_group import PartitionGroup
+from pystreams.runtime.core.record_queue import Item, timestamp_of
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 
 
@@ -28,6 +29,9 @@ class TaskCounts:
         processed: Records processed.
         consumed: Records it was given, by topic.
         nodes: What its nodes do, at DEBUG; else None.
+        last_timestamp: The timestamp of the last record processed (ms), None before the first.
+        latencies: How old records were, by their timestamps, when they were processed (ms): the
+            first and the last one of each run.
     """
 
     def __init__(
@@ -42,6 +46,10 @@ class TaskCounts:
         self.processed = 0
         self.consumed: dict[str, int] = {}
         self.nodes = NodeMeters(recording.monotonic_ms) if recording.debug else None
+        self.latencies = recording.sampled()
+        self._monotonic_ms = recording.monotonic_ms
+        self.last_timestamp: int | None = None
+        self._run_ends: tuple[int, ...] = ()
         self._state_manager = state_manager
         self._dropped_before = 0
         self._calls_again_before = 0
@@ -64,6 +72,29 @@ class TaskCounts:
         queues = self.group.queues
         asked = list(queues.values()) if partition is None else [queues[partition]]
         return sum(queue.waiting_bytes() for queue in asked)
+
+    def oldest_waiting_ms(self) -> int | None:
+        """Return the timestamp of the oldest record that waits in the task (ms), None without any.
+
+        Any thread may ask.
+        """
+        heads = [queue.waiting(1) for queue in list(self.group.queues.values())]
+        return min((timestamp_of(head[0]) for head in heads if head), default=None)
+
+    def ran(self, taken: Sequence[Item]) -> None:
+        """Count a run that was processed, in the order of its records."""
+        self.processed += len(taken)
+        if not taken:
+            self._run_ends = ()
+            return
+        self.last_timestamp = timestamp_of(taken[-1])
+        self._run_ends = (timestamp_of(taken[0]), self.last_timestamp)
+
+    def measure_latency(self, now_ms: int) -> None:
+        """Record how old the last run's records are, at a time of the wall clock (ms)."""
+        at_ms = self._monotonic_ms()
+        for timestamp in self._run_ends:
+            self.latencies.record(now_ms - timestamp, at_ms)
 
     def produced(self) -> dict[str, int]:
         """Return how many records were handed to the producer, by topic."""

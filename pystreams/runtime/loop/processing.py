@@ -18,6 +18,7 @@ from pystreams.errors import (
     TaskCorruptedError,
     TransactionAbortableError,
 )
+from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.record_run import Run
@@ -45,6 +46,7 @@ class Processing:
         memory: What the thread's stores may hold.
         pace: How far a run goes, and when a commit is due.
         commit: Commits all tasks; returns False when that failed for some of them.
+        clock: The clock.
 
     Attributes:
         ledger: What the thread's stores hold.
@@ -60,6 +62,7 @@ class Processing:
         memory: MemoryLimits,
         pace: Pace,
         commit: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         self._manager = manager
         self._active = manager.active
@@ -68,6 +71,7 @@ class Processing:
         self._cache_max_bytes = memory.cache_max_bytes
         self._pace = pace
         self._commit = commit
+        self._clock = clock
         self._flush_growth = FlushGrowth()
         # Tasks of whose outputs some may not be sent: their producer had no room. In order.
         self._unsent: dict[StreamTask, None] = {}
@@ -253,6 +257,7 @@ class Processing:
         task.punctuate_stream_time()
         self.at_work = None
         self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
+        task.counts.measure_latency(self._clock.now_ms())
         if task.held.possible:
             self._active.note(task)
         known = known and _is_known(task)

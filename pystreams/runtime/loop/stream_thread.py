@@ -107,6 +107,7 @@ class StreamThread:
             memory=parts.settings.memory,
             pace=self._pace,
             commit=self._commit,
+            clock=parts.clock,
         )
         self._input = InputFlow(parts.settings.polls, self._manager, lambda: self._consumer)
         self._purge = RepartitionPurge(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pystreams.ids import TaskId, TopicPartition
 
@@ -20,6 +20,13 @@ class TaskMetadata:
         processed_records: Records processed since it is here.
         lag_records: Records known to wait; None when nothing is known. Of a standby the offsets
             of its changelogs that it is behind, at most.
+        lag_by_topic: The same, by topic, of those of which it is known; nothing of a standby.
+        lag_ms: How long ago the oldest record that waits was written, by its timestamp (ms). While
+            the rest is on its way, how long ago the last one processed was; of a task that had
+            none to do, how long it is known that some wait. 0 if none waits, None when
+            nothing is known, and of a standby.
+        progressed_ms: When it was last seen to have processed something, on the wall clock (ms);
+            None if it has not since it is here.
         stream_time_ms: The highest timestamp it has seen (ms), -1 for none.
         stores: Its stores' names.
         changelogs: The stores that have changelogs, by these.
@@ -35,6 +42,9 @@ class TaskMetadata:
     stores: tuple[str, ...]
     changelogs: Mapping[TopicPartition, str]
     restored_offsets: Mapping[TopicPartition, int]
+    lag_by_topic: Mapping[str, int] = field(default_factory=dict)
+    lag_ms: float | None = None
+    progressed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from pystreams.metrics.definitions import (
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.node_meters import NodeMeter
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.thread_report import Lag
 from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.task_manager import TaskManager
@@ -90,12 +91,12 @@ class ThreadMetrics:
         self._commits.record(ended_ms - started_ms, ended_ms)
         self._commits_ms.append(ended_ms - started_ms)
 
-    def read(self, unread_partitions: int, lags: Mapping[TaskId, int]) -> Metrics:
+    def read(self, unread_partitions: int, lags: Mapping[TaskId, Lag]) -> Metrics:
         """Return all metrics as they are now; callable from any thread.
 
         Args:
             unread_partitions: How many of the topology's partitions nobody in the group reads.
-            lags: Records that wait, by task; without those of which nothing is known.
+            lags: What waits, by task; without those of which nothing is known.
         """
         now_ms = self._clock.monotonic_ms()
         metrics: Metrics = dict(self._thread(now_ms))
@@ -109,8 +110,9 @@ class ThreadMetrics:
         for task in self._tasks():
             metrics.update(self._task(task, remaining.get(task.task_id, 0)))
             if task.task_id in lags:
-                lag = MetricName("records-lag", TASK_GROUP, self._task_tags(task))
-                metrics[lag] = lags[task.task_id]
+                tags = self._task_tags(task)
+                metrics[MetricName("records-lag", TASK_GROUP, tags)] = lags[task.task_id].records
+                metrics[MetricName("records-lag-time", TASK_GROUP, tags)] = lags[task.task_id].ms
             stores = task.state_manager.stores()
             for store, meters in task.state_manager.meters().items():
                 state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
@@ -193,6 +195,10 @@ class ThreadMetrics:
         yield MetricName("input-buffer-bytes-total", TASK_GROUP, tags), buffered_bytes
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
+        latencies = task.counts.latencies.read(self._clock.monotonic_ms())
+        yield MetricName("record-e2e-latency-avg", TASK_GROUP, tags), latencies.average
+        yield MetricName("record-e2e-latency-min", TASK_GROUP, tags), latencies.minimum
+        yield MetricName("record-e2e-latency-max", TASK_GROUP, tags), latencies.maximum
         for name, by_topic in (
             ("records-consumed-total", dict(task.counts.consumed)),
             ("records-produced-total", task.counts.produced()),

@@ -6,7 +6,7 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from math import ceil
 from typing import NamedTuple
@@ -66,7 +66,7 @@ class ThreadReport:
         self._unread_partitions = unread_partitions
         self._clock = clock
         self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
-        self._asked: dict[StreamTask, _Answer] = {}
+        self._asked: dict[StreamTask, _Seen] = {}
         self._sum = _NOTHING
         self._asked_of: list[StreamTask] = []
         self._next_in_turn = 0
@@ -88,9 +88,14 @@ class ThreadReport:
         """Return what the tasks are doing; from any thread."""
         return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
 
-    def lags(self) -> dict[TaskId, int]:
-        """Return the records that are known to wait, by task; from any thread."""
-        return {task.task_id: told.lag for task, told in self._asked.copy().items() if told.known}
+    def lags(self) -> dict[TaskId, Lag]:
+        """Return what is known to wait, by task; from any thread."""
+        seen = self._asked.copy().items()
+        return {
+            task.task_id: Lag(told.answer.lag, self._lag_ms(task, told))
+            for task, told in seen
+            if told.answer.known
+        }
 
     def standby_tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what is kept warm; from any thread."""
@@ -112,19 +117,33 @@ class ThreadReport:
         )
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
-        asked = self._asked.get(task, _NOTHING)
+        seen = self._asked.get(task, _UNSEEN)
+        known = seen.answer.known
         state = task.state_manager
         return TaskMetadata(
             task_id=task.task_id,
             state=task.state.value,
             partitions=task.partitions,
             processed_records=task.counts.processed,
-            lag_records=asked.lag if asked.known else None,
+            lag_records=seen.answer.lag if known else None,
+            lag_by_topic=seen.lags,
+            lag_ms=self._lag_ms(task, seen) if known else None,
+            progressed_ms=seen.progressed_ms,
             stream_time_ms=task.time.stream_time,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
             restored_offsets=self._restorer.next_offsets(task.task_id),
         )
+
+    def _lag_ms(self, task: StreamTask, seen: _Seen) -> float:
+        if seen.waits_since_ms is None:
+            return 0.0
+        oldest_ms = task.counts.oldest_waiting_ms()
+        if oldest_ms is None and seen.is_behind:
+            oldest_ms = task.counts.last_timestamp
+        if oldest_ms is None:
+            return self._clock.monotonic_ms() - seen.waits_since_ms
+        return max(0.0, self._clock.now_ms() - oldest_ms)
 
     def publish_if_due(self) -> None:
         """Publish, if the last time is a while ago; called by the loop in each iteration."""
@@ -172,22 +191,50 @@ class ThreadReport:
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:
         for task in tasks:
-            before, now = self._asked.get(task, _NOTHING), self._answer(task)
-            if now != before:
-                self._asked[task] = now
-                changes = zip(self._sum, now, before, strict=True)
+            before, (now, lags) = self._asked.get(task, _UNSEEN), self._answer(task)
+            if now != before.answer or lags != before.lags:
+                self._asked[task] = self._seen(before, now, lags)
+                changes = zip(self._sum, now, before.answer, strict=True)
                 self._sum = _Answer(*(known + new - old for known, new, old in changes))
 
-    def _answer(self, task: StreamTask) -> _Answer:
-        consumer = self._consumer()
-        lags = [
-            lag + task.buffered_records(partition)
-            for partition in task.partitions
-            if task.state is TaskState.RUNNING
-            and (lag := consumer.known_lag(partition)) is not None
-        ]
+    def _answer(self, task: StreamTask) -> tuple[_Answer, dict[str, int]]:
+        """Return what a task says, and what waits for it, by topic."""
+        consumer, running = self._consumer(), task.state is TaskState.RUNNING
+        known, lags = 0, dict[str, int]()
+        for partition in task.partitions if running else ():
+            lag = consumer.known_lag(partition)
+            if lag is not None:
+                known += 1
+                before = lags.get(partition.topic, 0)
+                lags[partition.topic] = before + lag + task.buffered_records(partition)
         counts = task.counts
-        return _Answer(counts.dropped, counts.calls_again, len(lags), sum(lags))
+        waiting = sum(lags.values())
+        answer = _Answer(counts.dropped, counts.calls_again, known, waiting, counts.processed)
+        return answer, lags
+
+    def _seen(self, before: _Seen, now: _Answer, lags: Mapping[str, int]) -> _Seen:
+        """Return what is known of a task that has something new to say."""
+        moved = now.processed != before.answer.processed
+        progressed_ms = self._clock.now_ms() if moved else before.progressed_ms
+        since_ms = before.waits_since_ms
+        if not now.lag:
+            since_ms = None
+        elif moved or since_ms is None:
+            since_ms = self._clock.monotonic_ms()
+        is_behind = now.lag > 0 and (moved or before.is_behind)
+        return _Seen(now, lags, progressed_ms, since_ms, is_behind)
+
+
+class Lag(NamedTuple):
+    """What waits for a task.
+
+    Attributes:
+        records: How many records.
+        ms: How long the oldest of them has waited; see `TaskMetadata.lag_ms`.
+    """
+
+    records: int
+    ms: float
 
 
 class _Answer(NamedTuple):
@@ -198,12 +245,35 @@ class _Answer(NamedTuple):
         calls_again: How often functions were called again.
         known: Partitions of which it is known how many records wait.
         lag: How many wait there, buffered ones included.
+        processed: Records processed.
     """
 
     dropped: int
     calls_again: int
     known: int
     lag: int
+    processed: int
 
 
-_NOTHING = _Answer(0, 0, 0, 0)
+class _Seen(NamedTuple):
+    """What is known of a task.
+
+    Attributes:
+        answer: What it said last.
+        lags: What waits, by topic.
+        progressed_ms: When it was last seen to have processed something (ms), None if never.
+        waits_since_ms: Since when something waits and nothing was processed, on the monotonic
+            clock (ms); None while nothing waits.
+        is_behind: Whether what waits came while the task was processing: it is about as old as
+            the last record processed.
+    """
+
+    answer: _Answer
+    lags: Mapping[str, int]
+    progressed_ms: int | None
+    waits_since_ms: float | None
+    is_behind: bool
+
+
+_NOTHING = _Answer(0, 0, 0, 0, 0)
+_UNSEEN = _Seen(_NOTHING, {}, None, None, is_behind=False)

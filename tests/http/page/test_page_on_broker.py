@@ -6,10 +6,12 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from pystreams import (
     KafkaStreams,
@@ -19,6 +21,7 @@ from pystreams import (
     Topology,
     serdes,
 )
+from pystreams.http.page.quantities import UNKNOWN, milliseconds
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
@@ -57,6 +60,7 @@ class Application:
         listener: StateRestoreListener | None = None,
         token: str | None = None,
         level: str = "INFO",
+        server: str = "",
     ) -> Iterator[tuple[KafkaStreams, str]]:
         config = {
             "application.id": self._name,
@@ -64,14 +68,15 @@ class Application:
             "state.dir": str(self._place / state),
             "commit.interval.ms": 200,
             "metrics.recording.level": level,
+            "application.server": server,
         }
         streams = KafkaStreams(self.topology(), config)
         if listener is not None:
             streams.set_global_state_restore_listener(listener)
-        with HttpServer(streams, HttpOptions(port=0, token=token)) as server:
+        with HttpServer(streams, HttpOptions(port=0, token=token)) as shown:
             streams.start()
             try:
-                yield streams, server.url
+                yield streams, shown.url
             finally:
                 streams.close()
 
@@ -113,6 +118,17 @@ def value_of(streams: KafkaStreams, name: str) -> float:
     return sum(value for value in values if not isinstance(value, str))
 
 
+def highest_of(streams: KafkaStreams, name: str) -> float:
+    values = [value for key, value in streams.metrics().items() if key.name == name]
+    return max(value for value in values if not isinstance(value, str) and not isnan(value))
+
+
+def tasks_of(streams: KafkaStreams) -> str:
+    """Return what the page says that a process has."""
+    threads = streams.metadata_for_local_threads()
+    return ", ".join(sorted(str(task.task_id) for each in threads for task in each.active_tasks))
+
+
 def number_of_edges(streams: KafkaStreams) -> int:
     parts = streams.topology.describe().subtopologies
     return sum(len(node.successors) for part in parts for node in part.nodes)
@@ -133,10 +149,14 @@ def shows_the_metrics(chromium: Chromium, streams: KafkaStreams) -> bool:
         value_of(streams, "commit-latency-p99"),
         value_of(streams, "estimate-num-keys"),
     )
+    average, longest = (
+        milliseconds(highest_of(streams, f"record-e2e-latency-{name}")) for name in ("avg", "max")
+    )
     (store,) = rows_of(chromium, "#stores")
     return (
         entries >= len(set(WORDS))
         and f"{p99_ms:,.0f} ms" in chromium.text("#numbers")
+        and f"{average}\n\non average; {longest} at most" in chromium.text("#numbers")
         and store[3] == f"up to {entries:,.0f}"
         and store[4] == "0 B"
     )
@@ -170,15 +190,19 @@ def test_while_running_all_elements_show_the_applications_numbers(
         assert "every 200 ms" in chromium.text("#numbers")
         shown = chromium.evaluate(
             "[...document.querySelectorAll('#tasks tbody tr')].map(row => "
-            "[...row.cells].map(cell => cell.innerText).slice(0, 5))"
+            "[...row.cells].map(cell => cell.innerText).slice(0, 7))"
         )
         tasks = [
             task for thread in streams.metadata_for_local_threads() for task in thread.active_tasks
         ]
-        assert sorted((row[0], row[1], row[2], row[4]) for row in shown) == sorted(
-            (str(task.task_id), task.state.lower(), "0", str(task.processed_records))
+        assert sorted((row[0], row[1], row[2], row[3], row[5]) for row in shown) == sorted(
+            (str(task.task_id), task.state.lower(), "0", UNKNOWN, str(task.processed_records))
             for task in tasks
         )
+        for task in tasks:
+            assert bool(task.progressed_ms) == bool(task.processed_records)
+        for row in shown:
+            assert row[6] == UNKNOWN if row[5] == "0" else row[6].endswith(("just now", " ago"))
         picture = chromium.text("#topology")
         assert picture.count("Sub-topology") == 2
         for part in (application.words, application.counts, "counts", "-repartition", "aggregate"):
@@ -235,6 +259,51 @@ def test_at_debug_each_edge_has_its_rate_and_the_slowest_node_is_marked(
                 assert part.id or given[node.name] == written
         chromium.wait_for(f"{TEXTS_OF_EDGES}.length === {number_of_edges(streams)}")
         assert chromium.text("#topology .hint") == ""
+
+
+def test_the_processes_of_the_group_are_shown_with_their_tasks_and_who_differs(
+    application: Application, chromium: Chromium, create_topic: CreateTopic
+) -> None:
+    with (
+        application.served("first", server="127.0.0.1:7001") as (streams, url),
+        application.served("second", server="127.0.0.1:7002") as (other, _),
+    ):
+        chromium.open(url)
+
+        def both_are_shown() -> bool:
+            rows = rows_of(chromium, "#processes")
+            return [(row[1], row[4]) for row in rows] == [
+                ("127.0.0.1:7001", tasks_of(streams)),
+                ("127.0.0.1:7002", tasks_of(other)),
+            ] and "(this one)" in rows[0][0]
+
+        wait_until(both_are_shown, "both", told=lambda: chromium.text("#processes"))
+        link = chromium.evaluate("document.querySelector('#processes a').href")
+        assert link == "http://127.0.0.1:7002/"
+        stranger = Consumer(
+            {
+                "bootstrap.servers": streams.config.bootstrap_servers,
+                "group.id": streams.config.application_id,
+                "client.id": "a-stranger",
+                "partition.assignment.strategy": "range",
+            }
+        )
+        elsewhere = create_topic("elsewhere", partitions=1)
+        try:
+            stranger.subscribe([elsewhere])
+
+            def the_stranger_is_shown() -> bool:
+                stranger.poll(0.1)
+                return f"another topology: reads {elsewhere}" in chromium.text("#processes")
+
+            wait_until(the_stranger_is_shown, "it", told=lambda: chromium.text("#processes"))
+            assert "A process of the group runs another topology" in chromium.text("#processes")
+            named = [row[0] for row in rows_of(chromium, "#processes") if "reads" in row[4]]
+            assert named == ["a-stranger"]
+        finally:
+            stranger.close()
+        wait_until(both_are_shown, "both again", told=lambda: chromium.text("#processes"))
+    assert chromium.complaints == []
 
 
 def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(

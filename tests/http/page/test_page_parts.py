@@ -15,13 +15,15 @@ import structlog
 from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
 from pystreams.cli.display.logs import configure_logging
 from pystreams.http.hidden_secrets import secrets_of
-from pystreams.http.page import sections
+from pystreams.http.page import task_sections
 from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.log_lines import LastLines
 from pystreams.http.page.markup import element
 from pystreams.http.page.topology_picture import Flow, picture
+from pystreams.http.page.topology_section import TopologySection
 from pystreams.http.page.watchers import Frame, Watchers
 from pystreams.kernel.loggers import get_logger
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 SECRET = "correct-horse"  # An invented one.
 
@@ -39,7 +41,8 @@ def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
         return {"task": task, "state": "standby", "lag_records": lag, "thread": thread}
 
     rows = [standby("0_1", 0), standby("0_2", 1234), standby("0_3", None)]
-    shown = str(sections.tasks({"state": "RUNNING", "tasks": [], "standby_tasks": rows}))
+    now = {"at_ms": 0, "state": "RUNNING", "tasks": [], "standby_tasks": rows}
+    shown = str(task_sections.tasks(now))
 
     for told in ("0_1", "standby, warm", "standby, 1,234 behind", "StreamThread-2"):
         assert told in shown
@@ -122,6 +125,24 @@ def test_a_picture_says_what_flows_and_the_real_names_of_topics() -> None:
     assert drawn.count('class="processor slowest"') == 1
     assert "application-left" in texts
     assert "all" in texts
+
+
+def test_each_source_says_what_waits_in_its_topics() -> None:
+    section = TopologySection(TopologyPlan(joined_topology().build(), "app"))
+    part = {
+        "subtopology": 0,
+        "tasks": 2,
+        "lag_records": 1_240,
+        "nodes": {},
+        "in": {},
+        "out": {},
+        "lags": {"left": 1_234, "right": 6},
+    }
+
+    shown = section.draw({"subtopologies": [part], "topics": []})
+
+    assert [lag for lag in ("lag 1,234<", "lag 6<") if lag in shown] == ["lag 1,234<", "lag 6<"]
+    assert "2 tasks · lag 1,240" in shown
 
 
 def test_what_goes_along_an_edge_follows_from_what_is_counted_at_topics() -> None:
