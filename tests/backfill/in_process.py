@@ -6,6 +6,9 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from pystreams import Headers, StreamsConfig, TaskId, TopicPartition, Topology
 from pystreams.backfill import PartitionReader
@@ -17,7 +20,7 @@ from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.tasks.global_history import FilledGlobalStores, GlobalHistory
 from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.tasks.record_counts import TakenRecords
-from pystreams.backfill.tasks.task_input import fed_by_reader
+from pystreams.backfill.tasks.task_input import fed_by_reader, fed_with_rows
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.settings import task_settings
@@ -25,6 +28,19 @@ from pystreams.testing.simulation import ManualClock
 from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +97,7 @@ def run(
     directory: Path,
     reader: PartitionReader | None = None,
     run_records: int = 1000,
+    rows_at_a_time: int = 50,
 ) -> list[Result]:
     """Return all results, stage by stage and task by task.
 
@@ -139,15 +156,36 @@ def run(
                 }
                 batches += fed_by_reader(task, reader, bounds, TakenRecords(home, ManualClock()))
                 mine = []
-            for topic, group in groupby(in_order(mine, in_turn), key=lambda row: row.topic):
-                messages = [row.message() for row in group]
-                batches += task.feed({TopicPartition(topic, number): messages})
+            given = in_order(mine, in_turn)
+            batches += fed_with_rows(
+                task,
+                number,
+                [
+                    batch_of(given[at : at + rows_at_a_time])
+                    for at in range(0, len(given), rows_at_a_time)
+                ],
+                gaps_allowed=True,
+            )
             batches += task.finish()
             found = [row for batch in batches for row in batch.rows()]
             results += found
             sequences.append([result for result in found if result.kind is ResultKind.OUTPUT])
     stores.close()
     return results
+
+
+def batch_of(rows: Sequence[Row | tuple[Any, ...]]) -> pa.RecordBatch:
+    """Return rows as Spark gives them."""
+    columns: Any = zip(*map(values_of, rows), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def values_of(row: Row | tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(row, tuple):
+        return row
+    headers = [{"key": key, "value": value} for key, value in row.headers] or None
+    return row.topic, row.partition, row.offset, row.timestamp, row.key, row.value, headers
 
 
 def waiting_times(timestamps: Iterable[int]) -> Iterator[int]:

@@ -13,20 +13,7 @@ from pystreams import Topology
 from pystreams.backfill import ArchiveSource, BackfillResult, run
 from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.backfill.staging.directory import StagedStage, StagingDirectory
-from tests.backfill.in_process import Row
-
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
-)
+from tests.backfill.in_process import SCHEMA, Row
 
 
 def write_archive(rows: Sequence[Row], path: Path) -> Path:

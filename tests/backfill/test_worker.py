@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from pystreams import StreamsError, TopicPartition
 from pystreams.backfill.tasks.task_input import Offsets, _by_partition, messages_of
 from pystreams.backfill.tasks.worker import _by_task
-from tests.backfill.in_process import Row
-from tests.backfill.on_spark import SCHEMA
+from tests.backfill.in_process import Row, batch_of
 
 PARTITION = TopicPartition("in", 3)
 MARKER = (None, 3, None, None, None, None, None)
-
-
-def batch_of(*rows: Row | tuple[Any, ...]) -> pa.RecordBatch:
-    columns: Any = zip(*map(values_of, rows), strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def values_of(row: Row | tuple[Any, ...]) -> tuple[Any, ...]:
-    if isinstance(row, tuple):
-        return row
-    headers = [{"key": key, "value": value} for key, value in row.headers] or None
-    return row.topic, row.partition, row.offset, row.timestamp, row.key, row.value, headers
 
 
 def rows_of(messages: Sequence[Any]) -> list[Row]:
@@ -53,11 +38,11 @@ def test_messages_are_the_rows_with_their_nulls_and_headers() -> None:
         Row("in", 3, 9, 30, b"", None, ()),
     ]
 
-    messages = messages_of(PARTITION, batch_of(*rows))
+    messages = messages_of(PARTITION, batch_of(rows))
 
     assert rows_of(messages) == rows
     assert [message.headers() for message in messages[1:]] == [None, None]
-    assert rows_of(messages_of(PARTITION, batch_of(*rows[1:]))) == rows[1:]
+    assert rows_of(messages_of(PARTITION, batch_of(rows[1:]))) == rows[1:]
 
 
 def test_each_topic_keeps_its_order_and_markers_are_of_none() -> None:
@@ -66,29 +51,29 @@ def test_each_topic_keeps_its_order_and_markers_are_of_none() -> None:
         Row("a", 3, 0, 2, None, None),
         Row("b", 3, 1, 3, None, None),
     ]
-    batch = batch_of(MARKER, *rows)
+    batch = batch_of([MARKER, *rows])
 
     found = {
         partition: rows_of(messages_of(partition, own))
-        for partition, own in _by_partition(3, batch)
+        for partition, own, _ in _by_partition(3, batch)
     }
 
     assert found == {
         TopicPartition("b", 3): [rows[0], rows[2]],
         TopicPartition("a", 3): [rows[1]],
     }
-    assert list(_by_partition(3, batch_of(MARKER))) == []
+    assert list(_by_partition(3, batch_of([MARKER]))) == []
 
 
 def test_batch_is_cut_where_the_next_task_begins() -> None:
     first = [Row("in", 0, offset, 1, None, None) for offset in range(3)]
     second = [Row("in", 1, offset, 1, None, None) for offset in range(2)]
 
-    parts = list(_by_task([batch_of(*first, second[0]), batch_of(second[1])]))
+    parts = list(_by_task([batch_of([*first, second[0]]), batch_of([second[1]])]))
 
     assert [(number, rows.num_rows) for number, rows in parts] == [(0, 3), (1, 1), (1, 1)]
     assert rows_of(messages_of(TopicPartition("in", 0), parts[0][1])) == first
-    assert list(_by_task([batch_of(MARKER).slice(0, 0)])) == []
+    assert list(_by_task([batch_of([MARKER]).slice(0, 0)])) == []
 
 
 def test_gap_between_two_batches_is_found_unless_it_may_be() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from itertools import repeat
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -160,10 +161,11 @@ class HistoryMessage(tuple[str, int, int, int, bytes | None, bytes | None, _Head
         keys: Iterable[bytes | None],
         values: Iterable[bytes | None],
         headers: Iterable[_Headers],
+        *more: Iterable[int],
     ) -> list[Self]:
-        """Return the messages of one partition."""
+        """Return the messages of one partition; `more` is what a class has beside these."""
         topic, number = map(repeat, partition)
-        rows = zip(topic, number, offsets, timestamps, keys, values, headers, strict=False)
+        rows = zip(topic, number, offsets, timestamps, keys, values, headers, *more, strict=False)
         return list(map(partial(tuple.__new__, cls), rows))
 
     def topic(self) -> str:
@@ -193,6 +195,19 @@ class HistoryMessage(tuple[str, int, int, int, bytes | None, bytes | None, _Head
     def headers(self) -> _Headers:
         """Return the headers, or None when there are none."""
         return self[6]
+
+
+class MessageInOrder(HistoryMessage):
+    """A message with its place among those of all partitions of its task, and its turn (`turns`).
+
+    These stand behind its own fields: it is made by `of_columns`, of the columns of a message,
+    places, and turns (ms), which are -1 where there are none.
+    """
+
+    __slots__ = ()
+
+    place = property(itemgetter(7), doc="Its number in the order in which the task takes them.")
+    turn_ms = property(itemgetter(8), doc="Its turn (ms), -1 without one.")
 
 
 def headers_of(column: pa.Array) -> list[Any]:

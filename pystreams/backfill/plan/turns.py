@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 
-from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.errors import StreamsError
 from pystreams.record import Headers, ProducedRecord
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
@@ -73,11 +72,3 @@ def turn_in(headers: Headers | list[tuple[str, bytes | None]] | None) -> int:
         )
     found: int = _TURN.unpack(turn)[0]
     return found
-
-
-def without_turn(message: HistoryMessage) -> HistoryMessage:
-    """Return a message as a task is given it."""
-    topic, partition, offset, timestamp, key, value, headers = message
-    return HistoryMessage(
-        topic, partition, offset, timestamp, key, value, (headers or [])[:-1] or None
-    )

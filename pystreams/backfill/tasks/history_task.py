@@ -18,10 +18,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, groupby, islice
+from operator import attrgetter, methodcaller
 from pathlib import Path
+from typing import Any
 
-from pystreams.backfill.plan.rows import HistoryMessage, ResultBatch, ResultKind
+from pystreams.backfill.plan.rows import MessageInOrder, ResultBatch, ResultKind
 from pystreams.backfill.plan.stages import Stage
 from pystreams.backfill.tasks.task_turns import TaskTurns
 from pystreams.ids import TaskId, TopicPartition
@@ -33,6 +35,7 @@ from pystreams.runtime.cluster.committed_offsets import (
     numbers_of,
     with_numbers,
 )
+from pystreams.runtime.core.record_queue import Item, message_of, timestamp_of
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.contracts.operator import OperatorSettings
@@ -96,9 +99,12 @@ class HistoryTask:
     ) -> None:
         subtopology = stage.subtopology
         self._stage = stage
+        self._turns = TaskTurns(plan, stage)
         # There is no wall clock to wait for: what is due is due with the record that makes it so.
         task_settings = replace(
             settings.task,
+            trace=self._turns.around,
+            records_for=self._turns.records_for,
             operators=OperatorSettings(
                 outer_join_emit_interval_ms=0,
                 window_emit_interval_ms=0,
@@ -114,12 +120,16 @@ class HistoryTask:
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
-        self._turns = TaskTurns(plan, stage)
+        self._turns.follow(self._task.record, self._task.time)
+        self._order = _place_of if self._turns.read else timestamp_of
         self._topic_in_turn: str | None = None
-        self._run_records = 1 if self._turns.writes else settings.run_records
         self._task.time.now_ms = settings.now_ms
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
+        holds, caches = self._task.held.possible, settings.cache_max_bytes > 0
+        # What is held back goes on with the turn of its own record.
+        self._run_records = 1 if holds and self._turns.writes else settings.run_records
+        self._flushes_between = bool(self._turns.read) and (holds or caches)
 
     def buffered_records(self, partition: TopicPartition) -> int:
         """Return how many records of a partition wait."""
@@ -127,10 +137,7 @@ class HistoryTask:
 
     @property
     def topics_in_turn(self) -> frozenset[str]:
-        """Topics of which each record is to come after all that is before it in the order.
-
-        A batch of `feed` has either these or others.
-        """
+        """Topics whose records have a turn: where there are any, `feed` takes `MessageInOrder`s."""
         return self._turns.read
 
     def feed(
@@ -143,41 +150,50 @@ class HistoryTask:
         What is less than a batch of results waits for the next call, or for `finish`.
 
         Args:
-            batch: The next records of each partition, in the order of their offsets.
+            batch: The next records of each partition, in the order of their offsets. They are
+                processed by their timestamps, `MessageInOrder`s by their places.
             unread: Partitions of which more will come. Nothing is processed while one of them has
                 no record waiting: what it gives next might be first.
 
         Raises:
             StreamsError: As in a live run: a record can't be decoded, the user's code raised.
         """
-        task = self._task
-        for partition, messages in batch.items():
-            if partition.topic not in self._turns.read:
+        for part in self._flushed_between(batch) if self._flushes_between else (batch,):
+            for partition, messages in part.items():
+                self._task.add_records(partition, messages)
+            yield from self._process(unread)
+
+    def _flushed_between(
+        self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]
+    ) -> Iterator[Mapping[TopicPartition, Sequence[ConsumedMessage]]]:
+        """Return a batch in parts, each to be processed before the next; flush where one ends.
+
+        An answer looks for the row that has asked: not behind a cache, nor held back. So a part
+        ends before the first of those answers that follow one another.
+        """
+        part: dict[TopicPartition, list[ConsumedMessage]] = {}
+        in_order: list[Any] = sorted(chain.from_iterable(batch.values()), key=attrgetter("place"))
+        for topic, messages in groupby(in_order, key=methodcaller("topic")):
+            if topic not in self._turns.read:
                 self._topic_in_turn = None
-                task.add_records(partition, messages)
-                continue
-            if partition.topic != self._topic_in_turn:
-                # An answer looks for the row that has asked: not behind a cache, nor held back.
-                self._topic_in_turn = partition.topic
+            elif topic != self._topic_in_turn:
+                self._topic_in_turn = topic
+                yield part
+                part = {}
                 self._flush_caches()
-            for message in messages:
-                assert isinstance(message, HistoryMessage), "what was staged is read as rows"
-                task.add_records(partition, [self._turns.take(message)])
-                yield from self._process(unread)
-        yield from self._process(unread)
+            part.setdefault(TopicPartition(topic, self._number), []).extend(messages)
+        yield part
 
     def _process(self, unread: Collection[TopicPartition]) -> Iterator[ResultBatch]:
         task = self._task
         while task.unfinished or all(map(task.buffered_records, unread)):
-            run = task.next_run(self._run_records)
+            run = task.next_run(self._run_records, self._order)
             if run is None:
                 return
             self._unchecked += task.process(run) or self._settings.run_records
             if len(task.held) and (self._turns.writes or task.held.full):
                 self._settle()
             task.punctuate_stream_time()
-            if self._turns.writes:
-                self._turns.mark(task.outputs(), task.time.stream_time)
             if self._unchecked >= self._settings.run_records:
                 self._unchecked = 0
                 self._keep_to_limits()
@@ -263,8 +279,6 @@ class HistoryTask:
     def _flush_caches(self) -> None:
         """Let caches forward what they hold back, now."""
         self._settle()
-        if self._turns.writes:
-            self._turns.mark(self._task.outputs(), self._task.time.stream_time)
 
     def _settle(self) -> None:
         """Let go all that operators hold back; what is to be tried again is waited for.
@@ -298,7 +312,6 @@ class HistoryTask:
             if self._keeps(output.topic):
                 yield from self._results(output)
             output.records.clear()
-            self._turns.forget(output)
 
     def _keeps(self, topic: str) -> bool:
         only = self._stage.only_topic
@@ -316,3 +329,10 @@ class HistoryTask:
             sequence = self._sequences.get(topic, 0)
             self._sequences[topic] = sequence + len(records)
             yield ResultBatch(ResultKind.OUTPUT, number, topic, partitions, sequence, records)
+
+
+def _place_of(item: Item) -> int:
+    message = message_of(item)
+    assert isinstance(message, MessageInOrder), "what was staged is read as rows"
+    place: int = message.place
+    return place

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from pystreams.backfill.plan.rows import HistoryMessage
+from pystreams.backfill.plan.rows import MessageInOrder
 from pystreams.backfill.plan.stages import Stage
-from pystreams.backfill.plan.turns import topics_in_turn, turn_in, with_turn, without_turn
-from pystreams.record import OutputBuffer
-from pystreams.topology.graph.nodes import SinkNode
+from pystreams.backfill.plan.turns import topics_in_turn, with_turn
+from pystreams.record import Headers, PresentRecord, ProducedRecord, TaskTime
+from pystreams.topology.contracts.operator import Step
+from pystreams.topology.graph.nodes import SinkNode, SourceNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -21,47 +22,66 @@ class TaskTurns:
 
     Attributes:
         read: The topics it reads whose records have a turn.
-        writes: Whether it writes such records: then they are marked after each record it takes.
+        writes: Whether it writes such records: then each is given its turn when it is written.
     """
 
     def __init__(self, plan: TopologyPlan, stage: Stage) -> None:
-        nodes = plan.topology.nodes
+        nodes = {name: plan.topology.nodes[name] for name in stage.subtopology.nodes}
         written = {
             plan.topic_name(node.topic)
-            for node in map(nodes.__getitem__, stage.subtopology.nodes)
+            for node in nodes.values()
             if isinstance(node, SinkNode) and isinstance(node.topic, str)
         }
         in_turn = topics_in_turn(plan)
         self.read = in_turn.intersection(stage.topics)
         self._written = in_turn & written - stage.written_before
         self.writes = bool(self._written)
+        self._sources = {
+            name
+            for name, node in nodes.items()
+            if isinstance(node, SourceNode)
+            and self.read.intersection(map(plan.topic_name, node.topics))
+        }
         self._turn_ms = -1
-        self._marked: dict[int, int] = {}
+        self._record, self._time = PresentRecord(), TaskTime()
 
-    def take(self, message: HistoryMessage) -> HistoryMessage:
-        """Go on to the turn of a record; return it as the task is given it.
+    def follow(self, record: PresentRecord, time: TaskTime) -> None:
+        """Look at the record and the time of the task from now on."""
+        self._record, self._time = record, time
 
-        Raises:
-            StreamsError: It has none.
-        """
-        self._turn_ms = max(self._turn_ms, turn_in(message.headers()))
-        return without_turn(message)
+    def around(self, name: str, step: Step) -> Step:
+        """Return the step of a node: a source of such topics goes on to the turn of each record."""
+        if name not in self._sources:
+            return step
+        record = self._record
 
-    def mark(self, outputs: Sequence[OutputBuffer], stream_time: int) -> None:
-        """Give what the task has written since the last call its turn.
+        def taking(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            message = record.message
+            assert isinstance(message, MessageInOrder), "what was staged is read as rows"
+            if message.turn_ms > self._turn_ms:
+                self._turn_ms = message.turn_ms
+            step(key, value, timestamp, headers)
 
-        Args:
-            outputs: What it has written.
-            stream_time: That of the task (ms).
-        """
-        self._turn_ms = turn_ms = max(self._turn_ms, stream_time)
-        for output in outputs:
-            if output.topic in self._written:
-                records = output.records
-                for at in range(self._marked.get(id(output), 0), len(records)):
-                    records[at] = with_turn(records[at], turn_ms)
-                self._marked[id(output)] = len(records)
+        return taking
 
-    def forget(self, output: OutputBuffer) -> None:
-        """Begin anew with a buffer that has been drained."""
-        self._marked.pop(id(output), None)
+    def records_for(self, topic: str) -> list[ProducedRecord]:
+        """Return a list for the records of a topic: what is written to it gets its turn, if any."""
+        return _RecordsInTurn(self) if topic in self._written else []
+
+    def now_ms(self) -> int:
+        """Return the time to which the task's order has come (ms)."""
+        self._turn_ms = turn_ms = max(self._turn_ms, self._time.stream_time)
+        return turn_ms
+
+
+class _RecordsInTurn(list[ProducedRecord]):
+    """Records, each with the turn at which it was appended."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: TaskTurns) -> None:
+        super().__init__()
+        self._turns = turns
+
+    def append(self, record: ProducedRecord) -> None:
+        list.append(self, with_turn(record, self._turns.now_ms()))

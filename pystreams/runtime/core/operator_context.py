@@ -235,7 +235,11 @@ class OperatorContext:
         output = self._outputs.get(key)
         if output is None:
             output = self._outputs[key] = OutputBuffer(
-                topic, partition, task_id=self.task_id, origin=self.origin
+                topic,
+                partition,
+                task_id=self.task_id,
+                origin=self.origin,
+                records=self._settings.records_for(topic),
             )
         return output
 

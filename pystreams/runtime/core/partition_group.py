@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.runtime.core.record_run import MergedRun, QueueRun, Run
+from pystreams.runtime.core.record_queue import RecordQueue, timestamp_of
+from pystreams.runtime.core.record_run import MergedRun, Order, QueueRun, Run
 
 NEVER_WAIT = -1
 
@@ -94,13 +94,18 @@ class PartitionGroup:
             return not len(self)
         return not len(self) and len(self._idle_deadlines_ms) == len(self._ordered)
 
-    def next_run(self, limit: int) -> Run | None:
-        """Return the next records to process, at most so many, or None when nothing waits."""
+    def next_run(self, limit: int, order: Order = timestamp_of) -> Run | None:
+        """Return the next records to process, or None when nothing waits.
+
+        Args:
+            limit: How many at most.
+            order: What puts records of several queues in order.
+        """
         queue = self._single
         if queue is None:
             waiting = [queue for queue in self._ordered if len(queue)]
             if len(waiting) > 1:
-                return MergedRun(waiting, limit)
+                return MergedRun(waiting, limit, order)
             if not waiting:
                 return None
             [queue] = waiting

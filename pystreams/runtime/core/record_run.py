@@ -7,7 +7,9 @@ decided when the task has looked whether more has arrived.
 
 Taking always the smallest head gives the order of a merge, even where timestamps fall within a
 queue: a record behind a later one of its queue counts as that late. Between equals the first queue
-comes first. So one stable sort gives the order, of lists that are sorted already.
+comes first. So one stable sort gives the order, of lists that are sorted already. Who knows another
+order than that of the timestamps gives a number for each record (`Order`), which counts for its
+time here.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from pystreams.runtime.core.record_queue import (
 from pystreams.topology.contracts.operator import Step
 
 _ROUNDING = 1e-9
+
+Order = Callable[[Item], int]
+"""Returns what puts a record in order with those of other queues."""
 
 
 class Run(Protocol):
@@ -127,14 +132,17 @@ class MergedRun:
     Args:
         queues: The queues, none of them empty; the first one wins a tie.
         limit: At most so many records.
+        order: What counts for their times.
     """
 
     __slots__ = ("_items", "_queues", "_sources")
 
-    def __init__(self, queues: Sequence[RecordQueue], limit: int) -> None:
+    def __init__(
+        self, queues: Sequence[RecordQueue], limit: int, order: Order = timestamp_of
+    ) -> None:
         self._queues = queues
         parts = [queue.waiting(limit) for queue in queues]
-        times = [list(accumulate(map(timestamp_of, part), max)) for part in parts]
+        times = [list(accumulate(map(order, part), max)) for part in parts]
         last_time, first_drained = min(
             (of_queue[-1], number) for number, of_queue in enumerate(times)
         )

@@ -26,8 +26,8 @@ from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import Item, RecordQueue
-from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.record_queue import Item, RecordQueue, timestamp_of
+from pystreams.runtime.core.record_run import Order, Run
 from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.task_counts import TaskCounts
@@ -211,17 +211,17 @@ class StreamTask:
     def _takes_records(self) -> bool:
         return self.state is TaskState.RUNNING and not self.held.full
 
-    def next_run(self, limit: int) -> Run | None:
-        """Return what to process next, or None; `limit` is 1 record or more.
+    def next_run(self, limit: int, order: Order = timestamp_of) -> Run | None:
+        """Return what to process next, or None; `limit` is 1 record or more, `order` a run's.
 
         A run ends early with the record that makes a stream-time punctuation due.
         """
-        run = self._operators.unfinished or self._group.next_run(limit)
+        run = self._operators.unfinished or self._group.next_run(limit, order)
         due_ms = self._operators.punctuations.next_due_ms(PunctuationType.STREAM_TIME)
         if run is None or due_ms is None or self.unfinished:
             return run
         records = run.length_to_time(due_ms)
-        return run if records == len(run) else self._group.next_run(records)
+        return run if records == len(run) else self._group.next_run(records, order)
 
     @tells_damage
     def process(self, run: Run, count: int | None = None, room_bytes: int | None = None) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from pystreams.ids import TopicPartition
+from pystreams.record import ProducedRecord
 from pystreams.runtime.core.error_handlers import DeadLetterListener, ErrorHandler, told_of
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -36,6 +37,8 @@ class TaskSettings:
         global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
         trace: Put around the step of each node, for those who want to see every hop.
+        records_for: Makes the list in which the records wait that are written to a topic (by its
+            real name), for those who want to see each when it is written.
     """
 
     timestamp_extractor: TimestampExtractor
@@ -53,6 +56,7 @@ class TaskSettings:
     global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)
     trace: TraceStep | None = None
+    records_for: Callable[[str], list[ProducedRecord]] = lambda _: []
 
     def telling(self, listener: DeadLetterListener) -> Self:
         """Return them with a listener that is told of all dead letters."""
