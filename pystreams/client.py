@@ -47,10 +47,13 @@ class Client:
     """Asks one process, which asks the others of its application.
 
     Args:
-        url: Where it is served: `http://host:port`.
+        url: Where it is served: `http://host:port`, `https://...`, or `host:port` alone.
         token: What it asks for (`--http-token-file`), or None.
         tls: How its certificate is checked; as the system does it when None.
         timeout_s: How long an answer may take (s).
+
+    Raises:
+        HttpQueryError: The URL is of another kind.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class Client:
         tls: ssl.SSLContext | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
-        self._url = url.rstrip("/")
+        self._url = (url if "://" in url else f"http://{url}").rstrip("/")
+        if not self._url.startswith(("http://", "https://")):
+            raise HttpQueryError(f"{url} is no http:// or https:// address", answer={})
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._tls = tls
         self._timeout_s = timeout_s
@@ -130,9 +135,11 @@ class Client:
             with refused:
                 said = _said(refused.read())
             message = said.pop("detail", refused.reason)
-            raise HttpQueryError(str(message), status=refused.code, answer=said) from refused
+            # It says what it has to say; the status is beside it.
+            raise HttpQueryError(str(message), status=refused.code, answer=said) from None
         except (OSError, ValueError) as error:
-            raise HttpQueryError(f"{self._url} does not answer: {error}", answer={}) from error
+            why = getattr(error, "reason", error)
+            raise HttpQueryError(f"{self._url} does not answer: {why}", answer={}) from error
 
 
 def _said(body: bytes) -> dict[str, Any]:

@@ -301,9 +301,21 @@ class OffsetOutOfRangeError(FatalStreamsError):
 
 
 def as_streams_error(error: BaseException) -> StreamsError:
-    """Return an error if it is one of ours; else the `InternalError` that it causes."""
+    """Return an error if it is one of ours; else the one of ours that it causes.
+
+    That is an `InternalError`; but only the user's code asks for the end of a process or a task.
+    """
     if isinstance(error, StreamsError):
         return error
+    if not isinstance(error, Exception):
+        ended = ProcessingError(
+            f"code of the application raised {type(error).__name__} ({error}) in a thread of "
+            "pystreams, where it ends nothing but that thread: raise an error instead",
+            task_id=None,
+            node=None,
+        )
+        ended.__cause__ = error
+        return ended
     internal = InternalError(
         f"unexpected {type(error).__name__}: {error}; this is a bug in pystreams: please report it "
         "with its traceback"

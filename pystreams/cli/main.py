@@ -7,6 +7,7 @@ stand here for the same reason, and a test compares them with the commands' own.
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import importlib
 import sys
@@ -17,8 +18,14 @@ import click
 
 from pystreams.cli.errors import CommandFailure
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
+from pystreams.cli.processes.standard_output import (
+    forget_output,
+    open_what_is_closed,
+    reader_has_gone,
+)
 from pystreams.errors import StreamsError
+
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 class _SubCommand(NamedTuple):
@@ -148,6 +155,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Args:
         arguments: The command line without the program's name; `sys.argv` if not given.
     """
+    open_what_is_closed()
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         # A crash of native code, as librdkafka's or RocksDB's, says in which of our lines it came.
         faulthandler.enable(sys.__stderr__)
@@ -175,7 +183,12 @@ def _run(arguments: list[str] | None) -> int:
         failure = CommandFailure(error)
         failure.show()
         return failure.exit_code
-    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is reported as one
+    except Exception as error:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is reported as one
+        if isinstance(error, OSError) and error.errno in _OF_DISKS:
+            forget_output()
+            where = error.filename or "standard output or a file"
+            click.echo(f"Error: can't write to {where}: {error.strerror}", err=True)
+            return ExitCode.FAILED
         traceback.print_exc()
         click.echo("\nThis is a bug in pystreams; please report it with the lines above.", err=True)
         return ExitCode.INTERNAL_ERROR

@@ -130,7 +130,7 @@ class StoreQueries:
         spec = self._specs.get(name)
         if spec is None:
             known = sorted(self._specs)
-            raise RequestError(404, f"there is no store {name!r}; there are: {known}")
+            raise RequestError(404, f"there is no store {name!r}; there are: {', '.join(known)}")
         return spec
 
     def _elsewhere(self, spec: StoreSpec, found: Answers) -> list[int]:

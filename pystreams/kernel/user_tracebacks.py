@@ -22,6 +22,10 @@ _NOT_THE_USERS = (
 )
 
 
+_GENERATED = "<string>"
+"""The file of code that the standard library writes, as the `__init__` of a dataclass."""
+
+
 class UsersCall(NamedTuple):
     """A call of pystreams in the user's code.
 
@@ -42,8 +46,8 @@ _LED_TO = "\n\nThe above exception led to the following one:\n\n"
 
 
 def is_users(frame: traceback.FrameSummary) -> bool:
-    """Return whether a frame belongs neither to pystreams nor to the import machinery."""
-    if frame.filename.startswith("<frozen "):
+    """Return whether a frame belongs neither to pystreams nor to Python's own machinery."""
+    if frame.filename.startswith("<frozen ") or frame.filename == _GENERATED:
         return False
     return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from pystreams import (
     StreamThreadExceptionResponse,
     serdes,
 )
+from pystreams.errors import InternalError
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all, values_by_key
 from tests.broker.waiting import wait_until
@@ -32,13 +34,14 @@ class Program:
         self.servers = broker.bootstrap_servers
         self.source, self.output = create_topic("in"), create_topic("out")
         self.fails = 1
+        self.error: type[BaseException] = ValueError
         self.errors: list[StreamsError] = []
         builder = StreamsBuilder()
         types: dict[str, Any] = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
         stream = builder.stream(self.source, **types).map_values(self._checked)
         counts = stream.group_by_key().count(name="counts", caching=False)
         counts.to_stream().to(self.output, value_serde=serdes.LONG)
-        config = {
+        self.config = config = {
             "application.id": name,
             "bootstrap.servers": self.servers,
             "state.dir": str(place),
@@ -50,7 +53,7 @@ class Program:
     def _checked(self, value: str) -> str:
         if value == "bad" and self.fails:
             self.fails -= 1
-            raise ValueError("not yet")
+            raise self.error("not yet")
         return value
 
     def write(self, *values: str) -> None:
@@ -93,11 +96,32 @@ def test_a_thread_that_is_replaced_goes_on_from_the_last_commit_as_the_same_memb
     assert streams.error is None
 
 
-@pytest.mark.parametrize("answer", ["shutdown", "raise"])
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError])
+def test_code_that_would_end_the_process_ends_it_with_an_error_and_nothing_is_lost(
+    program: Program, error: type[BaseException]
+) -> None:
+    program.error = error
+    program.write("good", "bad", "good")
+    program.streams.start()
+    wait_until(lambda: program.streams.state is State.ERROR, "the end")
+    told = str(program.streams.error)
+    program.streams.close()
+
+    assert f"code of the application raised {error.__name__} (not yet)" in told
+    assert not isinstance(program.streams.error, InternalError)
+    again = KafkaStreams(program.streams.topology, program.config)
+    with again:
+        wait_until(lambda: len(program.counts()) == 3, "all counts")
+    assert program.counts() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("answer", ["shutdown", "raise", "exit"])
 def test_otherwise_the_application_ends_with_the_error(program: Program, answer: str) -> None:
     def handler(_: StreamsError) -> StreamThreadExceptionResponse:
         if answer == "raise":
             raise KeyError("a mistake in the handler")
+        if answer == "exit":
+            raise SystemExit(3)
         return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
 
     program.streams.set_uncaught_exception_handler(handler)

@@ -65,14 +65,19 @@ def test_what_describe_prints_and_a_state_directory_stand_for_a_topology(
         ]
 
 
-@pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json"])
+@pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json", "described.txt"])
 def test_what_is_no_topology_ends_with_2(
     versions: tuple[str, str], tmp_path: Path, wrong: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "described.txt").write_text(CliRunner().invoke(describe, [versions[0]]).stdout)
 
     answer = run(str(tmp_path / wrong), versions[0])
 
     assert answer.exit_code == 2
     assert wrong in answer.stderr
+    assert answer.stderr.count("Error: ") == 1
+    assert (wrong == "described.txt") == ("make it again, with --json" in answer.stderr) or (
+        wrong == "other.json"
+    )

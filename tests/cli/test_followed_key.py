@@ -67,11 +67,13 @@ def test_the_result_of_the_key_is_shown_with_the_record_that_closes_its_window()
     assert names[1:] == [[], ["KTABLE-TOSTREAM", "KSTREAM-KEY-SELECT", "KSTREAM-SINK", "out"]]
 
 
-def test_a_record_that_gets_such_a_key_on_its_way_is_not_of_the_key() -> None:
-    names = shown(under_the_other_key(), "a", ("b", "a", 1), ("a", "b", 2))
+def test_a_record_that_gets_such_a_key_on_its_way_is_shown_from_the_repartition_topic_on() -> None:
+    names = shown(under_the_other_key(), "a", ("b", "a", 1), ("a", "b", 2), ("b", "c", 3))
 
-    assert names[0] == []
+    assert names[0] == ["counts-repartition-source", "KSTREAM-AGGREGATE", "counts"]
+    assert names[1][0] == "KSTREAM-SOURCE"
     assert names[1][-1] == "counts"
+    assert names[2] == []
 
 
 def test_a_key_that_fits_no_topic_is_refused() -> None:

@@ -99,6 +99,20 @@ def failed() -> KeyError:
     raise AssertionError("it raises")
 
 
+def test_the_web_server_is_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    server = logging.getLogger("uvicorn.error")
+    server.info("Started server process [%d]", 7, extra={"color_message": "\x1b[36m%d"})
+    server.warning("too many connections")
+
+    told = capsys.readouterr().err
+    assert "too many connections" in told
+    assert "Started" not in told
+    configure_logging("error", "json")
+    server.warning("too many connections")
+    assert capsys.readouterr().err == ""
+
+
 def test_the_level_holds_for_both(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging("warning", "json")
     log_lines()

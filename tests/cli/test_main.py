@@ -148,6 +148,32 @@ def test_a_command_whose_output_nobody_reads_ends_like_others_in_a_pipe(
     assert told == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["config"], ["metrics", "--markdown"]])
+def test_a_disk_that_is_full_is_told_and_is_no_bug(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [sys.executable, "-m", "pystreams", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    why = "can't write to standard output or a file: No space left on device"
+    assert answer.stderr == f"Error: {why}\n"
+    assert answer.returncode == ExitCode.FAILED
+
+
+@pytest.mark.parametrize("closed", ["<&- >&-", ">&-", "<&- >&- 2>&-"])
+def test_a_command_without_standard_output_does_what_it_does(closed: str) -> None:
+    command = f"exec {sys.executable} -m pystreams config commit.interval.ms {closed}"
+
+    answer = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (answer.returncode, answer.stderr) == (ExitCode.DONE, "")
+
+
 CRASH = """\
 import os, resource, signal
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

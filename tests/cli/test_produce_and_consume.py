@@ -106,6 +106,24 @@ def test_a_line_that_does_not_fit_is_named_and_those_before_it_are_written(shop:
     assert shop.consume().stdout == 'a\t{"total":1}\n'
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"ky": "a", "value": {}}', "'ky' is no field of a record: there are key, value,"),
+        ('{"value": {}, "headers": ["h"]}', '"headers" is an object'),
+        ('{"value": {}, "timestamp": null}', '"timestamp" is a whole number'),
+        ('{"value": {}, "timestamp": "noon"}', '"timestamp" is a whole number'),
+    ],
+)
+def test_a_record_in_json_of_another_form_is_refused(shop: Shop, line: str, why: str) -> None:
+    shop.create_topics()
+    answer = shop.produce(line + "\n", "--json")
+
+    assert answer.exit_code == 1
+    assert f"line 1 of the input: {why}" in answer.stderr
+    assert shop.consume().stdout == ""
+
+
 def test_a_record_that_can_t_be_read_is_told_and_the_others_are_shown(shop: Shop) -> None:
     shop.create_topics()
     reading.produce(shop.servers, f"{shop.name}-totals", [(b"a", b"three")])

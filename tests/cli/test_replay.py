@@ -186,6 +186,23 @@ def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> Non
     assert _summary(lines) | {"written": {}} == {"records": 10, "followed": 2, "written": {}}
 
 
+def test_a_key_of_a_store_is_followed_from_the_repartition_topic_on(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(10))
+    lines = shop.replayed("--from", "0", "--key", "good 1")
+
+    changes = [line["change"] for line in lines if "change" in line]
+    assert [(it["store"], it["key"], it["new"]) for it in changes] == [
+        ("sold", "good 1", count) for count in (1, 2, 3)
+    ]
+    totals = [line["record"]["value"]["total"] for line in lines if "record" in line]
+    assert totals == [1, 4, 7]
+    assert {line["hop"]["key"] for line in lines if "hop" in line} == {"good 1"}
+    assert shop.would_write(lines, "totals") == []
+    assert shop.would_write(lines, "sold") == [("good 1", count) for count in (1, 2, 3)]
+    assert _summary(lines) | {"written": {}} == {"records": 10, "followed": 3, "written": {}}
+
+
 def test_text_shows_a_line_a_hop_below_the_record_it_comes_of(shop: Shop) -> None:
     shop.create_topics()
     shop.order(range(2))

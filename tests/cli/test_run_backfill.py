@@ -21,6 +21,7 @@ FLOW = """
 from pystreams.topology.graph.topology import Topology
 topology = Topology()
 topology.add_source('source', 'in')
+config = {"default.key.serde": "string", "default.value.serde": "string"}
 """
 
 

@@ -114,7 +114,7 @@ def test_a_group_that_never_was_is_told(group: Group) -> None:
     answer = group.ask()
 
     assert answer.exit_code == 1
-    assert f"there is no group '{group.name}'" in answer.stderr
+    assert answer.stderr.startswith(f"Error: there is no group '{group.name}'")
 
 
 def test_without_a_broker_the_exit_code_says_so() -> None:

@@ -158,6 +158,16 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
     assert "is a directory" in refusal(f"{tmp_path}/")
 
 
+def test_a_directory_named_without_a_slash_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert refusal("shop") == "shop is a directory: name a Python file that builds a topology"
+    assert refusal(".").startswith(". is a directory")
+
+
 def test_a_file_that_is_no_python_is_told(write: Write) -> None:
     assert "its name must end in .py" in refusal(write("x", "flow.txt"))
 
@@ -205,6 +215,24 @@ def test_a_wrong_topology_shows_where_it_was_written(write: Write) -> None:
     assert "source-orders" in told
     assert "t.add_source('source-orders', 'x')" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "made.stream('orders', value_serde=str)",
+        "made.stream('orders').group_by_key().count(name='a/b')",
+        "made.stream('orders', key_serde='string').to('out')",
+    ],
+)
+def test_wrong_options_of_an_operation_show_the_users_line(write: Write, line: str) -> None:
+    code = f"from pystreams import StreamsBuilder\nmade = StreamsBuilder()\n{line}\n"
+
+    told = refusal(write(code))
+
+    assert 'flow.py", line 3' in told
+    assert line in told
+    assert "<string>" not in told
 
 
 def test_a_file_that_exits_is_told(write: Write) -> None:

@@ -61,6 +61,14 @@ FIRST, SECOND, THIRD, LAST = (
 )
 SWAPPED = SECOND
 BY_WORD = "words.group_by(lambda key, word: word, **text{}).count(name='counts')"
+BY_NUMBER = (
+    "words.map(lambda key, word: (7, word)).group_by_key(key_serde=serdes.{}, "
+    "value_serde=serdes.STRING).count(name='counts')"
+)
+COGROUP = """
+def add(key, word, had): return had + word
+words.group_by_key().cogroup(add){}.aggregate(str, name="made", value_serde=serdes.STRING)
+"""
 ORDERS = 'orders = builder.stream("orders", **text)\n'
 OWN_STORE = """
 class Keeps(Processor):
@@ -156,6 +164,25 @@ PAIRS: dict[str, Pair] = {
         windowed("SlidingWindows.of_time_difference_with_no_grace(10_000)"),
         {"counts": Verdict.WRONG},
     ),
+    "windows that hop by less": Pair(
+        windowed(f"{TUMBLING}.advance_by(5_000)"),
+        windowed(f"{TUMBLING}.advance_by(2_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "another difference of sliding windows": Pair(
+        windowed("SlidingWindows.of_time_difference_with_no_grace(10_000)"),
+        windowed("SlidingWindows.of_time_difference_with_no_grace(20_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "sessions that become windows": Pair(
+        windowed(SESSIONS), windowed(TUMBLING), {"counts": Verdict.WRONG}
+    ),
+    "one window of all time that begins later": Pair(
+        windowed("UnlimitedWindows.of()"),
+        windowed("UnlimitedWindows.of().start_on(1_700_000_000_000)"),
+        {"counts": Verdict.EMPTY},
+    ),
+    "windows where there were none": Pair(COUNT, windowed(TUMBLING), {"counts": Verdict.WRONG}),
     "windows given up": Pair(windowed(TUMBLING), COUNT, {"counts": Verdict.WRONG}),
     "final results asked for": Pair(
         windowed(TUMBLING),
@@ -167,6 +194,16 @@ PAIRS: dict[str, Pair] = {
         windowed(TUMBLING),
         windowed(TUMBLING, ", retention_ms=60_000"),
         {"counts": Verdict.KEPT},
+    ),
+    "results kept for a shorter time": Pair(
+        windowed(TUMBLING, ", retention_ms=60_000"),
+        windowed(TUMBLING),
+        {"counts": Verdict.KEPT},
+    ),
+    "another serde of keys": Pair(
+        BY_NUMBER.format("INT"),
+        BY_NUMBER.format("LONG"),
+        {"counts": Verdict.WRONG, "counts-repartition": Verdict.UNSURE},
     ),
     "another serde of values": Pair(
         OWN_STORE.format(KEY_VALUE.format("LONG")),
@@ -183,6 +220,34 @@ PAIRS: dict[str, Pair] = {
         'words.group_by_key().aggregate(aggregations.variance(len), name="made")',
         {"made": Verdict.WRONG},
     ),
+    "a reduction that becomes an aggregation": Pair(
+        'words.group_by_key().reduce(lambda had, word: had + word, name="made")',
+        "words.group_by_key().aggregate(str, lambda key, word, had: had + word, "
+        'name="made", value_serde=serdes.STRING)',
+        {"made": Verdict.KEPT},
+    ),
+    "a count that becomes a reduction": Pair(
+        COUNT,
+        'words.group_by_key().reduce(lambda had, word: had + word, name="counts")',
+        {"counts": Verdict.WRONG},
+    ),
+    "a cogroup of one stream more": Pair(
+        COGROUP.format(""),
+        COGROUP.format('.cogroup(builder.stream("first", **text).group_by_key(), add)'),
+        {"made": Verdict.KEPT},
+    ),
+    "a name lost": Pair(COUNT, UNNAMED.format(""), {"counts": Verdict.EMPTY, FIRST: Verdict.NEW}),
+    "a name given": Pair(UNNAMED.format(""), COUNT, {FIRST: Verdict.EMPTY, "counts": Verdict.NEW}),
+    "a cache taken away": Pair(
+        COUNT,
+        'words.group_by_key().count(materialized=Materialized(name="counts", caching=False))',
+        {"counts": Verdict.KEPT},
+    ),
+    "a store moved out of memory": Pair(
+        COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        COUNT,
+        {"counts": Verdict.REBUILT},
+    ),
     "a store moved into memory": Pair(
         COUNT,
         COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
@@ -190,6 +255,11 @@ PAIRS: dict[str, Pair] = {
     ),
     "rows that begin to expire": Pair(
         COUNT, COUNT.replace('"counts"', '"counts", ttl_ms=60_000'), {"counts": Verdict.REBUILT}
+    ),
+    "rows that expire no more": Pair(
+        COUNT.replace('"counts"', '"counts", ttl_ms=600_000_000'),
+        COUNT,
+        {"counts": Verdict.REBUILT},
     ),
     "another time to live": Pair(
         COUNT.replace('"counts"', '"counts", ttl_ms=60_000'),
@@ -223,6 +293,16 @@ PAIRS: dict[str, Pair] = {
         COUNT,
         'words.group_by_key().count(materialized=Materialized(name="counts", logging=False))',
         {"counts": Verdict.UNSURE},
+    ),
+    "the stores of a join renamed": Pair(
+        JOIN.format("10_000"),
+        JOIN.format("10_000").replace("pairs", "couples"),
+        {
+            "pairs-this-join-store": Verdict.EMPTY,
+            "pairs-other-join-store": Verdict.EMPTY,
+            "couples-this-join-store": Verdict.NEW,
+            "couples-other-join-store": Verdict.NEW,
+        },
     ),
     "windows of a join that reach further": Pair(
         JOIN.format("10_000"),

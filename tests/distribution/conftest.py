@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,11 +68,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture
 def installed_with_pytest(installed: Installed, tmp_path: Path) -> Installed:
-    """The same wheel once more, with pytest: others look at what is installed."""
-    return install(Installed(tmp_path / "venv", installed.wheel, installed.sdist), "pytest")
+    """The same wheel once more, with what a user's first hour needs beside it."""
+    into = Installed(tmp_path / "venv", installed.wheel, installed.sdist)
+    return install(into, "pytest", extras="[http]")
 
 
-def install(into: Installed, *more: str) -> Installed:
+def install(into: Installed, *more: str, extras: str = "") -> Installed:
     """Make the environment, with more than the wheel if so asked."""
     place = into.directory.parent
     locked = place / "locked.txt"
@@ -80,5 +82,16 @@ def install(into: Installed, *more: str) -> Installed:
     )
     uv("venv", "--python", sys.executable, str(into.directory), cwd=place)
     words = ("--python", str(into.programs / "python"), "--constraint", str(locked))
-    uv("pip", "install", *words, str(into.wheel), *more, cwd=place)
+    uv("pip", "install", *words, f"{into.wheel}{extras}", *more, cwd=place)
     return into
+
+
+@pytest.fixture
+def variables(installed_with_pytest: Installed, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A home of its own, and in it a broker that ends with the test."""
+    kept = environment(installed_with_pytest)
+    kept |= {"XDG_STATE_HOME": str(tmp_path / "home"), "XDG_DATA_HOME": str(tmp_path / "home")}
+    kept["PYSTREAMS_STATE_DIR"] = str(tmp_path / "state")
+    yield kept
+    stop = [str(installed_with_pytest.programs / "pystreams"), "broker", "stop"]
+    subprocess.run(stop, env=kept, check=False, capture_output=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tarfile
 import tomllib
 import zipfile
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distribution.conftest import ROOT, Installed
+from tests.distribution.conftest import ROOT, Installed, environment
 
 NEEDED = {
     "click",
@@ -82,6 +83,27 @@ def test_little_is_installed_without_extras(installed: Installed) -> None:
 
     assert names - {"pystreams-kafka"} == NEEDED
     assert size < SIZE_MAX_MIB << 20
+
+
+def test_a_missing_extra_is_told_before_a_broker_is_started(
+    installed: Installed, tmp_path: Path
+) -> None:
+    installed.run("pystreams", "new", "words", cwd=tmp_path)
+
+    home = {"XDG_DATA_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    told = subprocess.run(
+        [str(installed.programs / "pystreams"), "run", "topology.py", "--dev", "--http", "0"],
+        cwd=tmp_path / "words",
+        env=environment(installed) | home,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert told.returncode == 2
+    assert told.stderr == (
+        "Error: HTTP needs more than the library alone: pip install 'pystreams-kafka[http]'\n"
+    )
 
 
 def test_wheel_holds_the_package_and_its_types_and_nothing_of_the_tests(

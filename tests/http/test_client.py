@@ -43,6 +43,22 @@ def test_what_is_refused_is_raised_with_the_cure(filed: Served) -> None:
     assert refused.value.status == 0
 
 
+def test_an_address_needs_no_scheme_and_another_scheme_is_refused(filed: Served) -> None:
+    found = Client(filed.url.removeprefix("http://")).get("counts", "a")
+
+    assert found is not None
+    with pytest.raises(HttpQueryError, match="ftp://x is no http:// or https:// address"):
+        Client("ftp://x")
+
+
+def test_the_command_says_what_is_wrong_once(filed: Served) -> None:
+    answer = CliRunner().invoke(pystreams, ["query", filed.url, "absent", "a"])
+
+    assert answer.exit_code == 1
+    assert answer.output.startswith("Error: there is no store 'absent'; there are: by-length, ")
+    assert len(answer.output.splitlines()) == 1
+
+
 def test_the_command_prints_lines_of_json(filed: Served) -> None:
     run = CliRunner()
 

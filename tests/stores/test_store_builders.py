@@ -171,6 +171,17 @@ def test_a_window_store_has_kafkas_segments_and_changelog_settings() -> None:
     }
 
 
+def test_what_is_kept_for_ever_has_settings_that_kafka_can_read() -> None:
+    longest_ms = (1 << 63) - 1
+    windows = Stores.persistent_window_store("s", longest_ms, 5)
+    history = Stores.persistent_versioned_key_value_store("s", longest_ms)
+    builder = Stores.versioned_key_value_store_builder(history, serdes.STRING, serdes.STRING)
+
+    kept = Stores.window_store_builder(windows).changelog_defaults(86_400_000)["retention.ms"]
+    assert int(kept) == longest_ms
+    assert int(builder.changelog_defaults(86_400_000)["min.compaction.lag.ms"]) == longest_ms
+
+
 @pytest.mark.parametrize(
     ("retention_ms", "window_size_ms", "message"),
     [

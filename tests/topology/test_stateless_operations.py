@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pystreams import KStream, ProcessingError, StreamsBuilder
+from pystreams.errors import FatalStreamsError, InternalError
 from pystreams.serdes import STRING
 
 
@@ -140,6 +141,18 @@ def test_print_writes_to_the_standard_output_of_the_moment(
     run(drive, ("a", "x"))
 
     assert capsys.readouterr().out == "[words]: a, x\n"
+
+
+def test_print_that_can_not_write_is_no_bug_of_pystreams(
+    words: KStream[str, str], drive: Any
+) -> None:
+    closed = io.StringIO()
+    words.print(label="words", file=closed)
+    closed.close()
+
+    with pytest.raises(FatalStreamsError, match=r"print can't write to .*closed file") as caught:
+        run(drive, ("a", "x"))
+    assert not isinstance(caught.value, InternalError)
 
 
 def test_merge_returns_the_records_of_both_streams(words: KStream[str, str], drive: Any) -> None:

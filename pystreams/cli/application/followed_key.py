@@ -22,22 +22,24 @@ class FollowedKey:
     """Follows the records of one key, under whatever keys they go on.
 
     All that such a record sets off is followed. Of what the record of another key sets off: what
-    an operation had held back of this one, as the result of a window that closes.
+    becomes of it once it has this key in a repartition topic, and what an operation had held back
+    of this key, as the result of a window that closes.
 
     Args:
         plan: The topology's plan.
         config: Its default serdes stand in where a source has none of its own.
         key: The key, as people write it.
-        topics: The topics that are read.
+        topics: The topics that are read. Repartition topics are followed beside them.
 
     Raises:
-        UsageError: It fits the serde of none of them.
+        UsageError: It fits the serde of none of them all.
     """
 
     def __init__(
         self, plan: TopologyPlan, config: StreamsConfig, key: str, topics: Iterable[str]
     ) -> None:
         self._bytes: dict[str, bytes] = {}
+        self._repartitioned: dict[str, Any] = {}
         self._keys: list[Any] = []
         self._nodes: set[str] = set()
         self._stores: set[str] = set()
@@ -46,7 +48,7 @@ class FollowedKey:
         self._let_go: list[Any] = []
         self._shown_to: int | None = None
         refused = []
-        for topic in topics:
+        for topic in (*topics, *plan.repartition_topics()):
             serde = serdes_of_topic(plan, config, topic).key
             try:
                 self._bytes[topic] = bytes_of_text(key, serde, topic)
@@ -54,6 +56,9 @@ class FollowedKey:
                 refused.append(f"topic {topic!r}: {error}")
                 continue
             self._keys.append(serde.deserializer(topic)(self._bytes[topic]))
+            source = plan.source_of_topic(topic)
+            if source is not None and plan.is_repartition(topic):
+                self._repartitioned[source.name] = self._keys[-1]
             part = plan.subtopology_of_topic(topic)
             if part is not None:
                 self._nodes.update(part.nodes)
@@ -80,12 +85,17 @@ class FollowedKey:
     def _follows_hop(self, hop: Hop) -> bool:
         if self._shown_to is None or hop.depth <= self._shown_to:
             let_go = hop.node in self._nodes and self._held_back(hop) and self._is_mine(hop.key)
-            self._shown_to = hop.depth if let_go else None
+            mine = let_go or self._comes_repartitioned(hop)
+            self._shown_to = hop.depth if mine else None
         if self._shown_to is None:
             return False
         if isinstance(self._graph[hop.node], SinkNode):
             self._let_go.append(hop.key)
         return True
+
+    def _comes_repartitioned(self, hop: Hop) -> bool:
+        """Return whether a record that got the key on its way comes out of a repartition topic."""
+        return hop.node in self._repartitioned and hop.key == self._repartitioned[hop.node]
 
     def _held_back(self, hop: Hop) -> bool:
         """Return whether a node that keeps records may have let this one go."""

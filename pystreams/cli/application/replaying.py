@@ -56,7 +56,7 @@ class ReplayCounts:
 
     Attributes:
         records: How many records were processed.
-        followed: How many of them are of the key that is followed; all without one.
+        followed: Of how many of them something is of the key that is followed; all without one.
         written: How many records would be written, those followed, by topic.
     """
 
@@ -152,6 +152,7 @@ class Replay:
         )
         self._show, self._key = show, key
         self._present: SourceRecord | None = None
+        self._followed: SourceRecord | None = None
         self.counts = ReplayCounts(0, 0, Counter())
 
     def run(self, clients: ConfluentClients, read: ReplaySlice, state: InitialState) -> None:
@@ -177,8 +178,10 @@ class Replay:
                 if timestamp > now_ms:
                     driver.advance_wall_clock_ms(timestamp - now_ms)
                     now_ms = timestamp
-                if self._key is None or self._key.takes(message.topic() or "", message.key()):
+                if self._key is None:
                     self.counts.followed += 1
+                else:
+                    self._key.takes(message.topic() or "", message.key())
                 self._pipe(driver, message)
 
     def _records(
@@ -216,6 +219,9 @@ class Replay:
     def _take(self, event: TraceEvent) -> None:
         if self._present is None or (self._key is not None and not self._key.follows(event)):
             return
+        if self._key is not None and self._followed is not self._present:
+            self._followed = self._present
+            self.counts.followed += 1
         if isinstance(event, Written):
             self.counts.written[event.topic] += 1
         self._show(self._present, event)

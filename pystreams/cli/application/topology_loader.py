@@ -100,7 +100,9 @@ def _split(reference: str) -> tuple[str, str]:
 
 
 def _is_path(location: str) -> bool:
-    return location.endswith(".py") or "/" in location or Path(location).is_file()
+    if location.endswith(".py") or "/" in location or Path(location).is_file():
+        return True
+    return Path(location).is_dir() and not (Path(location) / "__init__.py").is_file()
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, configuration_options
+from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
     from pystreams.deploy.fingerprint import Fingerprint
@@ -65,7 +67,7 @@ def _fingerprint(reference: str, application: ApplicationOptions) -> Fingerprint
     path = Path(reference)
     if path.is_dir():
         return _of_directory(path)
-    if path.suffix == ".json":
+    if path.suffix == ".json" or (path.is_file() and path.suffix != ".py"):
         return _of_file(path)
     return _described(reference, application)
 
@@ -91,11 +93,14 @@ def _of_file(file: Path) -> Fingerprint:
 
     try:
         found: Any = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{file} can't be read: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"{file} can't be read: {error.strerror}") from error
+    except ValueError:
+        found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT or "stores" not in found:
         raise click.UsageError(
-            f"{file} is not what `pystreams describe --json` of this version prints: make it again"
+            f"{file} is neither a topology (a .py) nor what `pystreams describe --json` of this "
+            "version prints: make it again, with --json"
         )
     return found
 
@@ -114,7 +119,8 @@ def _described(reference: str, application: ApplicationOptions) -> Fingerprint:
         [*command, "--", reference], capture_output=True, text=True, check=False
     )
     if answer.returncode:
-        raise click.UsageError(f"{reference}: {answer.stderr.strip()}")
+        told = re.split(r"^Error: ", answer.stderr, maxsplit=1, flags=re.MULTILINE)[-1]
+        raise TopologyError(told.strip())
     printed: Fingerprint = json.loads(answer.stdout[answer.stdout.index("{\n") :])
     return printed
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pystreams.topology.graph.topology import Topology
 
 _BATCH_RECORDS = 10_000
+_FIELDS = ("key", "value", "timestamp", "headers", "partition", "offset")
+"""The last two are what `pystreams consume --json` tells of a record; nothing follows of them."""
 
 
 @click.command()
@@ -137,16 +139,29 @@ def _record_of_json(text: str, topic: str, serdes: TopicSerdes, time_ms: int) ->
     record: Any = orjson.loads(text)
     if not isinstance(record, dict) or "value" not in record:
         raise ValueError('with --json a line is an object with "value", and "key" if it has one')
+    if unknown := sorted(record.keys() - _FIELDS):
+        raise ValueError(f"{unknown[0]!r} is no field of a record: there are {', '.join(_FIELDS)}")
     key, value = record.get("key"), record["value"]
     headers = record.get("headers") or {}
+    timestamp = record.get("timestamp", time_ms)
+    if wrong := _wrong_type(headers, timestamp):
+        raise ValueError(wrong)
     return (
         None if key is None else bytes_of_json(key, serdes.key, topic),
         None if value is None else bytes_of_json(value, serdes.value, topic),
-        int(record.get("timestamp", time_ms)),
+        timestamp,
         tuple(
             (name, None if text is None else str(text).encode()) for name, text in headers.items()
         ),
     )
+
+
+def _wrong_type(headers: Any, timestamp: Any) -> str | None:
+    if not isinstance(headers, dict):
+        return '"headers" is an object: {"name": "text"}'
+    if not isinstance(timestamp, int):
+        return '"timestamp" is a whole number: milliseconds since the epoch'
+    return None
 
 
 def _write(

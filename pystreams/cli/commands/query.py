@@ -50,11 +50,12 @@ def query(
     from pystreams.client import Client
 
     token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
-    client = Client(url, token=token, tls=None if tls_ca is None else _trusting(tls_ca))
+    tls = None if tls_ca is None else _trusting(tls_ca)
     if key is not None and (lower is not None or upper is not None):
         raise click.UsageError("give a KEY, or --from and --to")
     given = {name: value for name, value in asked.items() if value is not None}
     with streams_errors_as_exit_codes():
+        client = Client(url, token=token, tls=tls)
         if key is None:
             for entry in client.range(store, **{"from": lower, "to": upper, **given}):
                 click.echo(json.dumps(entry))

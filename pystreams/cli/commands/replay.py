@@ -94,11 +94,11 @@ def replay(
 ) -> None:
     """Run a topology over a slice of its input, and tell what it does; nothing is written.
 
-    With --key it prints what becomes of each record of that key: every node it comes to, every
-    change in a store, every record that would be written, under whatever key. Without, how many
-    records it would write to each topic. It reads what is committed, joins no group and commits
-    nothing; stores are in memory. The functions of the topology are called as ever: one that sends
-    mails sends them.
+    With --key it prints what becomes of each record of that key, in the input or in a repartition
+    topic: every node it comes to, every change in a store, every record that would be written,
+    under whatever key. Without, how many records it would write to each topic. It reads what is
+    committed, joins no group and commits nothing; stores are in memory. The functions of the
+    topology are called as ever: one that sends mails sends them.
 
     \b
     Exit codes:
@@ -141,7 +141,10 @@ def replay(
         first.show()
         _tell_end(run.counts, as_json=as_json)
     if not run.counts.followed:
-        nothing = f"none of the {run.counts.records:,} records of the slice has key {wanted.key!r}"
+        nothing = (
+            f"none of the {run.counts.records:,} records of the slice has key {wanted.key!r}, nor "
+            "gets it in a repartition topic"
+        )
         click.echo(nothing, err=True)
         ctx.exit(ExitCode.FAILED)
 

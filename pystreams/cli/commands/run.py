@@ -28,6 +28,7 @@ from pystreams.cli.processes.first_backfill import (
     FirstBackfillOptions,
     first_backfill_options,
 )
+from pystreams.cli.processes.http_server import check_http
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ def run(
             run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout)
         )
     with streams_errors_as_exit_codes():
+        check_http(http)
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
         loaded = loaded.built_with(config)

@@ -12,8 +12,8 @@ from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
-from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options
+from pystreams.errors import StreamsError
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
@@ -32,14 +32,8 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @application_options
-@click.pass_context
 def status(
-    ctx: click.Context,
-    group: str,
-    *,
-    reference: str | None,
-    as_json: bool,
-    application: ApplicationOptions,
+    group: str, *, reference: str | None, as_json: bool, application: ApplicationOptions
 ) -> None:
     """Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.
 
@@ -85,11 +79,10 @@ def status(
             plan,
             config.num_standby_replicas,
         )
-    if not found.members and not found.partitions:
-        click.echo(
-            f"there is no group {group!r}: it has no members and has committed nothing", err=True
-        )
-        ctx.exit(ExitCode.FAILED)
+        if not found.members and not found.partitions:
+            raise StreamsError(
+                f"there is no group {group!r}: it has no members and has committed nothing"
+            )
     if as_json:
         click.echo(json.dumps(_as_dict(group, found, plan), indent=2))
     else:

@@ -56,6 +56,8 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # What it has to say of its start and end, we say.
+    logging.getLogger("uvicorn").setLevel("WARNING" if level == "info" else level.upper())
     logging.captureWarnings(capture=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pystreams.errors import ConfigError
@@ -13,6 +14,25 @@ if TYPE_CHECKING:
     from pystreams.cli.options.http import HttpFlags
     from pystreams.config import StreamsConfig
     from pystreams.runtime.application.kafka_streams import KafkaStreams
+
+
+_NEEDED = ("starlette", "uvicorn")
+
+
+def check_http(flags: HttpFlags) -> None:
+    """Refuse what can't be served, before a broker, topics or processes are there.
+
+    Raises:
+        ConfigError: What it takes is not installed.
+        UsageError: It is no address, or the token's file is empty.
+    """
+    if flags.address(None) is None:
+        return
+    from pystreams.http import NOT_INSTALLED
+
+    if any(find_spec(name) is None for name in _NEEDED):
+        raise ConfigError(NOT_INSTALLED)
+    flags.token()
 
 
 def told_where_it_is_served(
@@ -43,18 +63,14 @@ def http_server(
         process_number: Which of several processes this one is, from 1; None alone.
 
     Raises:
-        ConfigError: What it takes is not installed, or it can't be served there.
+        ConfigError: It can't be served there.
         UsageError: It is no address.
     """
     address = flags.address(process_number)
     if address is None:
         return nullcontext()
-    from pystreams.http import NOT_INSTALLED
+    from pystreams.http.server import HttpOptions, HttpServer
 
-    try:
-        from pystreams.http.server import HttpOptions, HttpServer
-    except ImportError as error:
-        raise ConfigError(NOT_INSTALLED) from error
     host, port = address
     options = HttpOptions(
         host=host,

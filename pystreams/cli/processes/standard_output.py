@@ -1,4 +1,7 @@
-"""Standard output that is no terminal, and whose reader may go: `pystreams run x.py | head -3`."""
+"""Standard output that is no terminal: its reader may go, its disk may be full, it may be closed.
+
+`pystreams run x.py | head -3`, `pystreams consume ... > counts.txt`, `pystreams run x.py >&-`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,16 @@ import sys
 from io import TextIOWrapper
 
 _GONE = select.POLLERR | select.POLLHUP
+
+
+def open_what_is_closed() -> None:
+    """Let what a program reads and prints lead nowhere where it was started without a place.
+
+    Else the next file or socket that is opened would be its standard output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def print_lines_at_once() -> None:

@@ -125,6 +125,6 @@ class ThreadRunner:
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         try:
             return self._handler(error)
-        except Exception as raised:  # noqa: BLE001 - the user's code may raise anything
+        except BaseException as raised:  # noqa: BLE001 - the user's code may raise anything
             _log.error("the uncaught exception handler failed", error=str(raised))
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT

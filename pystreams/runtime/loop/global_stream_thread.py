@@ -119,7 +119,7 @@ class GlobalStreamThread:
             self.fill()
             while not self._stop.is_set():
                 self.run_once()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+        except BaseException as error:  # noqa: BLE001 - sys.exit() of the user's code, too
             known = self._failed("global stream thread failed", error)
             self.filled.set()
             self._parts.failed(known)
@@ -191,7 +191,7 @@ class GlobalStreamThread:
         for step in (self._last_commit, self._empty, self._task.close, self._close_clients):
             try:
                 step()
-            except Exception as error:  # noqa: BLE001 - the other steps must still run
+            except BaseException as error:  # noqa: BLE001 - the other steps must still run
                 self._failed("shutting down", error)
         self.filled.set()
 
@@ -369,7 +369,7 @@ class GlobalStreamThread:
             self._logged_ms = now_ms
             _log.info("still filling global stores", remaining_records=self.remaining_records())
 
-    def _failed(self, what: str, error: Exception) -> StreamsError:
+    def _failed(self, what: str, error: BaseException) -> StreamsError:
         """Keep the first error, and log each with the lines that tell where it was raised."""
         known = as_streams_error(error)
         self.error = self.error or known

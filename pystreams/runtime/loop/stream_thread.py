@@ -181,7 +181,7 @@ class StreamThread:
             self.join_group()
             while not self._stop.is_set():
                 self.run_once()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+        except BaseException as error:  # noqa: BLE001 - sys.exit() of the user's code, too
             self._failed("stream thread failed", error)
 
     def join_group(self) -> None:
@@ -376,10 +376,10 @@ class StreamThread:
         for step in steps:
             try:
                 step()
-            except Exception as error:  # noqa: BLE001 - the other steps must still run
+            except BaseException as error:  # noqa: BLE001 - the other steps must still run
                 self._failed("shutting down", error)
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _failed(self, what: str, error: BaseException) -> None:
         """Keep the first error, and log each with the lines that tell where it was raised."""
         known = as_streams_error(error)
         self.error = self.error or known

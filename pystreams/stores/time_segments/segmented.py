@@ -26,7 +26,12 @@ from pystreams.stores.contracts.spec import Retention, RowLookup, StoreKind, Sto
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.time_segments.segmented_reader import owners_reader
-from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.time_segments.segments import (
+    MAX_TIME,
+    Segments,
+    segment_id_of,
+    segment_prefix,
+)
 from pystreams.stores.time_segments.time_order import INDEX, TimeOrder, is_entry
 from pystreams.stores.time_segments.uncommitted_keys import UncommittedKeys
 from pystreams.stores.typed_stores.typed_state_store import TypedStateStore
@@ -128,7 +133,8 @@ class SegmentedKind(StoreKind):
         """Return settings by which old records go. Spec: Kafka WindowedChangelogTopicConfig."""
         if retention is None:
             return super().changelog_defaults(retention, additional_retention_ms)
-        kept_ms = retention.retention_ms + additional_retention_ms
+        # Windows without an end are kept as long as Kafka can say.
+        kept_ms = min(retention.retention_ms + additional_retention_ms, MAX_TIME)
         return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
 
     def metrics_scope(self, spec: StoreSpec) -> str:

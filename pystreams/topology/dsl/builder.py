@@ -19,6 +19,7 @@ from pystreams.topology.declarations.global_tables import (
 )
 from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
 from pystreams.topology.declarations.streams_graph import StreamsGraph
+from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.dsl.streams_and_tables import GlobalKTable, KStream, KTable
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import check_store_builder
@@ -32,7 +33,7 @@ from pystreams.topology.options.operation_options import Consumed, ConsumedOptio
 from pystreams.topology.options.type_variables import K, V
 
 
-class StreamsBuilder:
+class StreamsBuilder(SaysWhatIsMissing):
     """Declares streams and tables; `build` makes a topology of them.
 
         builder = StreamsBuilder()

@@ -62,6 +62,7 @@ from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
 from pystreams.topology.declarations.transformed_tables import transformed_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
+from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
 from pystreams.topology.operators import stateless
@@ -94,7 +95,7 @@ from pystreams.topology.options.table_joined import TableJoined
 from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VFolded, VOther
 
 
-class KStream(Generic[K, V]):
+class KStream(SaysWhatIsMissing, Generic[K, V]):
     """A stream of records; each operation returns a new stream and leaves this one as it is.
 
     Functions are called with (key, value) or with the value alone, as the operation says;
@@ -822,7 +823,7 @@ class KStream(Generic[K, V]):
         return KGroupedStream(StreamGroups(stream, grouped))
 
 
-class KTable(Generic[K, V]):
+class KTable(SaysWhatIsMissing, Generic[K, V]):
     """A table: for each key its latest value; an update to None deletes the key.
 
     Made by `StreamsBuilder.table`, `KStream.to_table` and aggregations. Operations return new
@@ -1239,7 +1240,7 @@ class KTable(Generic[K, V]):
         return KTable(join_tables(self._declared, other._declared, call))
 
 
-class GlobalKTable(Generic[K, V]):
+class GlobalKTable(SaysWhatIsMissing, Generic[K, V]):
     """A table that every process has whole, for streams to be joined with by any key.
 
     Made by `StreamsBuilder.global_table`. It is read from its topic before anything else is
@@ -1256,7 +1257,7 @@ class GlobalKTable(Generic[K, V]):
         return self._declared.queryable_store_name
 
 
-class KGroupedStream(Generic[K, V]):
+class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
     """The records of a stream, grouped by key. Made by `KStream.group_by_key` and `group_by`.
 
     Each aggregation makes a table that is kept in a state store. Give it a name
@@ -1427,7 +1428,7 @@ class KGroupedStream(Generic[K, V]):
         return CogroupedKStream(Cogroups({self._groups: aggregator}))
 
 
-class CogroupedKStream(Generic[K, VAgg]):
+class CogroupedKStream(SaysWhatIsMissing, Generic[K, VAgg]):
     """Grouped streams that make one table together. Made by `KGroupedStream.cogroup`.
 
     Each stream has its own aggregator; all of them add to one value a key, in one store. What
@@ -1500,7 +1501,7 @@ class CogroupedKStream(Generic[K, VAgg]):
         return TimeWindowedCogroupedKStream(self._cogroups, windows)
 
 
-class TimeWindowedCogroupedKStream(Generic[K, VAgg]):
+class TimeWindowedCogroupedKStream(SaysWhatIsMissing, Generic[K, VAgg]):
     """Grouped streams that make one table with a row for each key and window.
 
     Made by `CogroupedKStream.windowed_by`. Records are dropped as by `TimeWindowedKStream`; results
@@ -1532,7 +1533,7 @@ class TimeWindowedCogroupedKStream(Generic[K, VAgg]):
         return KTable(self._cogroups.windowed(self._windows, fold, chosen, node_name))
 
 
-class SessionWindowedCogroupedKStream(Generic[K, VAgg]):
+class SessionWindowedCogroupedKStream(SaysWhatIsMissing, Generic[K, VAgg]):
     """Grouped streams that make one table with a row for each key and session.
 
     Made by `CogroupedKStream.windowed_by`. Records of all streams keep a session going. Records are
@@ -1565,7 +1566,7 @@ class SessionWindowedCogroupedKStream(Generic[K, VAgg]):
         return KTable(self._cogroups.windowed(self._windows, fold, chosen, node_name))
 
 
-class TimeWindowedKStream(Generic[K, V]):
+class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
     """The records of a stream, grouped by key and cut into windows.
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
@@ -1664,7 +1665,7 @@ class TimeWindowedKStream(Generic[K, V]):
         return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
 
 
-class SessionWindowedKStream(Generic[K, V]):
+class SessionWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
     """The records of a stream, grouped by key and cut into sessions.
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
@@ -1765,7 +1766,7 @@ class SessionWindowedKStream(Generic[K, V]):
         return KTable(self._groups.aggregated(fold, chosen, node_name))
 
 
-class KGroupedTable(Generic[K, V]):
+class KGroupedTable(SaysWhatIsMissing, Generic[K, V]):
     """The rows of a table, put into groups. Made by `KTable.group_by`.
 
     Aggregations undo the old value of a changed row with their subtractor before they add the new
@@ -1866,7 +1867,7 @@ class KGroupedTable(Generic[K, V]):
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
 
 
-class BranchedKStream(Generic[K, V]):
+class BranchedKStream(SaysWhatIsMissing, Generic[K, V]):
     """A stream being split: a record goes to the first branch whose predicate is true.
 
     Made by `KStream.split`. Declare the branches, then end with `default_branch` (which takes

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from pystreams.errors import FatalStreamsError
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 
@@ -36,7 +37,14 @@ class PrintOperator:
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            # Looked up each time: the standard output may be redirected while the task runs.
-            (file or sys.stdout).write(f"{prefix}{text}\n")
+            try:
+                # Looked up each time: the standard output may be redirected while the task runs.
+                (file or sys.stdout).write(f"{prefix}{text}\n")
+            except (OSError, ValueError) as error:
+                where = "standard output" if file is None else getattr(file, "name", repr(file))
+                raise FatalStreamsError(
+                    f"{name}: print can't write to {where}: {error}; give it a file that can be "
+                    "written, or leave print out"
+                ) from error
 
         return step

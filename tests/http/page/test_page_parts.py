@@ -15,7 +15,7 @@ import structlog
 from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
 from pystreams.cli.display.logs import configure_logging
 from pystreams.http.hidden_secrets import secrets_of
-from pystreams.http.page import task_sections
+from pystreams.http.page import sections, task_sections
 from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.log_lines import LastLines
 from pystreams.http.page.markup import element

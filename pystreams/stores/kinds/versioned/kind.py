@@ -13,6 +13,7 @@ from pystreams.stores.kinds.versioned.buffered import (
 )
 from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
 from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
+from pystreams.stores.time_segments.segments import MAX_TIME
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine
@@ -66,7 +67,7 @@ class VersionedKind(StoreKind):
         defaults = super().changelog_defaults(retention, additional_retention_ms)
         if retention is None:
             return defaults
-        lag_ms = retention.retention_ms + ADDITIONAL_LAG_MS
+        lag_ms = min(retention.retention_ms + ADDITIONAL_LAG_MS, MAX_TIME)
         return {**defaults, "min.compaction.lag.ms": str(lag_ms)}
 
 
