@@ -193,14 +193,13 @@ class OutputBuffer:
         is_changelog: bool = False,
         task_id: TaskId | None = None,
         origin: Origin | None = None,
-        records: list[ProducedRecord] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.is_changelog = is_changelog
         self.task_id = task_id
         self.origin = origin
-        self.records = [] if records is None else records
+        self.records: list[ProducedRecord] = []
         self.last_offset: int | None = None
         self.sent_records = 0
 

@@ -19,8 +19,8 @@ from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.kernel.partitioner import partition_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.backfill.in_process import Row
-from tests.backfill.on_spark import HEADERS, write_archive
+from tests.backfill.in_process import HEADERS, Row
+from tests.backfill.on_spark import write_archive
 
 WANTED = WantedTopics(("events",), ())
 COMPUTED = ArchiveSource("", columns={"partition": None}, num_partitions={"events": 2})

@@ -34,9 +34,8 @@ from pystreams.testing.simulation import (
 )
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import TEXT
-from tests.backfill.in_process import Row
+from tests.backfill.in_process import Row, batch_of
 from tests.backfill.test_reading_in_workers import RowReader
-from tests.backfill.test_worker import batch_of
 
 PEOPLE = TopicPartition("people", 0)
 CONFIG = {"application.id": "app", "bootstrap.servers": "none:9092"}
@@ -158,7 +157,7 @@ def test_rows_that_were_staged_for_workers_come_back_in_order(tmp_path: Path) ->
     reader = StagedRows(tmp_path, gaps_allowed=True)
     place = tmp_path / reader.place_of(PEOPLE)
     place.mkdir(parents=True)
-    parquet.write_table(pa.Table.from_batches([batch_of(*rows)]), place / "rows.parquet")
+    parquet.write_table(pa.Table.from_batches([batch_of(rows)]), place / "rows.parquet")
     has = PartitionBounds(3, 10, 3)
 
     found = [message.offset() for batch in reader.read(PEOPLE, has) for message in batch]

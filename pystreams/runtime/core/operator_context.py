@@ -234,13 +234,9 @@ class OperatorContext:
         key = (topic, partition)
         output = self._outputs.get(key)
         if output is None:
-            output = self._outputs[key] = OutputBuffer(
-                topic,
-                partition,
-                task_id=self.task_id,
-                origin=self.origin,
-                records=self._settings.records_for(topic),
-            )
+            output = OutputBuffer(topic, partition, task_id=self.task_id, origin=self.origin)
+            output.records = self._settings.records_for(topic)
+            self._outputs[key] = output
         return output
 
     def topic_name(self, topic: str) -> str:

@@ -155,10 +155,10 @@ class MergedRun:
             items += part[:count]
             keys += of_queue[:count]
             sources += [queue] * count
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        del order[limit:]
-        self._items = [items[position] for position in order]
-        self._sources = [sources[position] for position in order]
+        merged = sorted(range(len(keys)), key=keys.__getitem__)
+        del merged[limit:]
+        self._items = [items[position] for position in merged]
+        self._sources = [sources[position] for position in merged]
 
     def __len__(self) -> int:
         return len(self._items)
