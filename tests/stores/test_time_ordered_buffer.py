@@ -72,6 +72,19 @@ def test_records_leave_in_order_of_time_and_then_of_key(home: Home) -> None:
     buffer.close()
 
 
+def test_bytes_are_exact_behind_a_stored_record_of_a_punctuation(home: Home) -> None:
+    buffer = opened(home)
+    put(buffer, at(10))
+    buffer.flush_cache()
+    put(buffer, WaitingRecord(b"k", b"v", 11, topic="topic", partition=0, offset=1))
+    counted = buffer.approximate_num_uncommitted_bytes()
+
+    buffer.flush_cache()
+
+    assert buffer.approximate_num_uncommitted_bytes() == counted
+    buffer.close()
+
+
 def test_record_leaves_once(home: Home) -> None:
     buffer = opened(home)
     put(buffer, at(10))

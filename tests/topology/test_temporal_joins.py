@@ -288,3 +288,30 @@ def test_history_that_is_shorter_than_the_grace_period_is_refused() -> None:
 def test_grace_period_below_zero_is_refused() -> None:
     with pytest.raises(TopologyError, match="grace_period_ms must be 0 or more"):
         join(grace_period_ms=-1)
+
+
+def test_started_again_join_goes_on_from_where_silence_has_moved_its_time(tmp_path: Path) -> None:
+    builder = StreamsBuilder(idle_timeout_ms=50)
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    table = builder.table(
+        "table",
+        materialized=Materialized(name="history", history_retention_ms=HISTORY_MS),
+        key_serde=serdes.STRING,
+        value_serde=serdes.STRING,
+    )
+    seen: list[str] = []
+    joined = stream.left_join(table, lambda value, _: value, grace_period_ms=GRACE_MS)
+    joined.foreach(lambda _, value: seen.append(value))
+    running = RunningTask(builder.build(), directory=tmp_path)
+    running.run(("k", "1", 100))
+    running.task.punctuate_wall_clock(0)
+    running.task.punctuate_wall_clock(1_000)
+    assert seen == ["1"]
+    ((_, committed),) = running.task.offsets_to_commit().items()
+    running.commit()
+
+    running.restart(committed.next_offset, committed.metadata)
+    running.run(("k", "late", 95))
+
+    assert seen == ["1", "late"]
+    running.task.close()

@@ -123,7 +123,11 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._latest_before = NEVER
 
     def passage(self, passage: Passage) -> Callable[[Any, Any, int, Headers], None]:
-        """Return a join's step, which does for most records what `exchange` does for each."""
+        """Return a join's step, which does for most records what `exchange` does for each.
+
+        Stream time begins anew with it.
+        """
+        self._line.left_until = -NEVER
         if passage.grace_period_ms <= 0:
             return passage.otherwise  # Each leaves as it comes.
         return passage.through(self._line, self._buffer, self.leave_until)
@@ -134,8 +138,12 @@ class TimeOrderedBuffer(BufferedStateStore):
         return self._line.left_until
 
     def begin(self, grace_period_ms: int) -> None:
-        """Take it that what may have left, by what is stored, has left; for a start."""
-        self._line.left_until = self.latest_timestamp() - grace_period_ms
+        """Take it that what may have left, by what is stored, has left; for a start.
+
+        What has left by more than that, in the course of the start, has left all the same.
+        """
+        line = self._line
+        line.left_until = max(line.left_until, self.latest_timestamp() - grace_period_ms)
 
     def exchange(
         self,
@@ -249,7 +257,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         """
         if message is None:
             return NO_ORIGIN, FRAME_BYTES + size
-        if not self._line.overhead_bytes:
+        if self._line.overhead_bytes == FRAME_BYTES:
             self._note_topic(message.topic() or "")
         size += self._line.overhead_bytes
         if type(message) is WaitingMessage:

@@ -15,7 +15,12 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
-from pystreams.stores.kinds.buffer.waiting_record import SEQUENCE, TIMESTAMP, Waiting
+from pystreams.stores.kinds.buffer.waiting_record import (
+    FRAME_BYTES,
+    SEQUENCE,
+    TIMESTAMP,
+    Waiting,
+)
 
 NEVER = sys.maxsize
 """Later than any time (ms)."""
@@ -64,7 +69,7 @@ class WaitingLine:
         self.left: list[tuple[Waiting, int]] = []
         self.left_until = -NEVER
         self.sequence = 0
-        self.overhead_bytes = 0
+        self.overhead_bytes = FRAME_BYTES
         self.message_type: type[Any] | None
         self.clear()
 
