@@ -138,9 +138,9 @@ class TimeOrderedBuffer(BufferedStateStore):
         return self._line.left_until
 
     def begin(self, grace_period_ms: int) -> None:
-        """Take it that what may have left, by what is stored, has left; for a start.
+        """Set `left_until` to where the newest of what is stored had moved it; for a start.
 
-        What has left by more than that, in the course of the start, has left all the same.
+        It stays where it is if something has moved it further in the course of the start.
         """
         line = self._line
         line.left_until = max(line.left_until, self.latest_timestamp() - grace_period_ms)

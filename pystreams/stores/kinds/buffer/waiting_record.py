@@ -125,16 +125,15 @@ class WaitingMessage:
         in_bytes: Of the join's buffer.
 
     Attributes:
-        in_bytes: That of the join's buffer.
         waiting: The record.
     """
 
-    __slots__ = ("in_bytes", "waiting")
+    __slots__ = ("_in_bytes", "waiting")
 
     waiting: Waiting
 
     def __init__(self, in_bytes: InBytes) -> None:
-        self.in_bytes = in_bytes
+        self._in_bytes = in_bytes
 
     def topic(self) -> str:
         """Return the topic."""
@@ -153,11 +152,11 @@ class WaitingMessage:
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self.in_bytes.key_of(self.waiting)
+        return self._in_bytes.key_of(self.waiting)
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self.in_bytes.value_of(self.waiting)
+        return self._in_bytes.value_of(self.waiting)
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
