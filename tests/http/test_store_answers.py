@@ -132,7 +132,7 @@ def test_isolation_is_as_asked(filed: Served, level: str) -> None:
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "told"),
     [
-        ("/v1/stores/absent/a", {}, 404, "there is no store 'absent'; there are: ['by-length'"),
+        ("/v1/stores/absent/a", {}, 404, "there is no store 'absent'; there are: by-length, "),
         ("/v1/stores/absent", {}, 404, "there is no store 'absent'"),
         ("/v1/stores/counts/nobody", {}, 404, "'nobody'"),
         ("/v1/stores/by-length/many", {}, 400, "'many' does not fit"),

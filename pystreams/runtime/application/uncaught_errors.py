@@ -16,6 +16,7 @@ from enum import Enum
 
 from pystreams.errors import StreamsError
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import RAISED_BY_CODE
 from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -125,6 +126,6 @@ class ThreadRunner:
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         try:
             return self._handler(error)
-        except BaseException as raised:  # noqa: BLE001 - the user's code may raise anything
+        except RAISED_BY_CODE as raised:
             _log.error("the uncaught exception handler failed", error=str(raised))
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT

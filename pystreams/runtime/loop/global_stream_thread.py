@@ -31,7 +31,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.kernel.user_tracebacks import RAISED_BY_CODE, traceback_field
 from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import ChangelogBatch, ProducerPort
 from pystreams.runtime.tasks.global_parts import GlobalParts
@@ -119,7 +119,7 @@ class GlobalStreamThread:
             self.fill()
             while not self._stop.is_set():
                 self.run_once()
-        except BaseException as error:  # noqa: BLE001 - sys.exit() of the user's code, too
+        except RAISED_BY_CODE as error:
             known = self._failed("global stream thread failed", error)
             self.filled.set()
             self._parts.failed(known)
@@ -191,7 +191,7 @@ class GlobalStreamThread:
         for step in (self._last_commit, self._empty, self._task.close, self._close_clients):
             try:
                 step()
-            except BaseException as error:  # noqa: BLE001 - the other steps must still run
+            except RAISED_BY_CODE as error:
                 self._failed("shutting down", error)
         self.filled.set()
 

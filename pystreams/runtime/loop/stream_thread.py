@@ -33,7 +33,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
-from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.kernel.user_tracebacks import RAISED_BY_CODE, traceback_field
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.arriving import Arrival
 from pystreams.runtime.loop.group_watch import GroupWatch
@@ -181,7 +181,7 @@ class StreamThread:
             self.join_group()
             while not self._stop.is_set():
                 self.run_once()
-        except BaseException as error:  # noqa: BLE001 - sys.exit() of the user's code, too
+        except RAISED_BY_CODE as error:
             self._failed("stream thread failed", error)
 
     def join_group(self) -> None:
@@ -376,7 +376,7 @@ class StreamThread:
         for step in steps:
             try:
                 step()
-            except BaseException as error:  # noqa: BLE001 - the other steps must still run
+            except RAISED_BY_CODE as error:
                 self._failed("shutting down", error)
 
     def _failed(self, what: str, error: BaseException) -> None:

@@ -60,6 +60,9 @@ def test_functions_that_are_called_again_are_counted_beside_the_records() -> Non
         "processed_records": 1200,
         "dropped_records": 0,
         "commits": 3,
+        "lag_ms": 0.0,
+        "e2e_latency_avg_ms": None,
+        "e2e_latency_max_ms": None,
     }
 
     assert "1,200 processed, 7 calls again" in sections.numbers({**now, "calls_again": 7}, (0, 0))
