@@ -157,9 +157,10 @@ def filled_value(
     serde: Serde[Any] | None, default: Serde[Any] | None, key_default: Serde[Any] | None
 ) -> Serde[Any] | None:
     """Return a serde of values as `filled` does; the keys in them have the default of keys."""
-    if isinstance(serde, KeyWrappingSerde):
-        return serde.with_key_default(key_default)
-    return filled(serde, default)
+    with_key_default: Callable[[Serde[Any] | None], Serde[Any]] | None = getattr(
+        serde, "with_key_default", None
+    )
+    return filled(serde, default) if with_key_default is None else with_key_default(key_default)
 
 
 def is_complete(serde: Serde[Any] | None) -> bool:
