@@ -11,14 +11,10 @@ import importlib
 import os
 import sys
 import traceback
-from asyncio import CancelledError
 from pathlib import Path
 from typing import NamedTuple
 
 from pystreams.errors import InternalError, StreamsError
-
-RAISED_BY_CODE = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError)
-"""Whatever code of the application may raise: also what elsewhere ends a process or a task."""
 
 _NOT_THE_USERS = (
     str(Path(sys.modules["pystreams"].__path__[0]).resolve()) + os.sep,

@@ -20,6 +20,9 @@ import traceback
 from pystreams.kernel.loggers import get_logger
 from pystreams.topology.contracts.held_records import Call, CallLimits
 
+RAISED_BY_CODE = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
+"""Whatever code of the application may raise: also what elsewhere ends a process or a task."""
+
 _STOP_S = 5.0
 _BLOCKED_S = 1.0
 """A loop that does not react for so long is blocked."""

@@ -33,7 +33,8 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
-from pystreams.kernel.user_tracebacks import RAISED_BY_CODE, traceback_field
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.arriving import Arrival
 from pystreams.runtime.loop.group_watch import GroupWatch
@@ -110,9 +111,8 @@ class StreamThread:
             clock=parts.clock,
         )
         self._input = InputFlow(parts.settings.polls, self._manager, lambda: self._consumer)
-        self._purge = RepartitionPurge(
-            parts.plan, parts.settings, self._manager, parts.admin, parts.clock
-        )
+        recording, clock, admin = parts.task_settings.stores.recording, parts.clock, parts.admin
+        self._purge = RepartitionPurge(parts.plan, parts.settings, self._manager, admin, clock)
         self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
         self._report = ThreadReport(
             manager=self._manager,
@@ -123,7 +123,6 @@ class StreamThread:
             unread_partitions=lambda: self._group.unread_partitions,
             clock=parts.clock,
         )
-        recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._arrival = Arrival(self.name, parts)
         self._absence = Absence(self.name, clock, parts.settings.membership)
