@@ -57,10 +57,7 @@ class Lookout:
     """Looks at an application's group and topics.
 
     Attributes:
-        plan: The topology's plan.
-        admin: Asks the brokers.
         offset_reset: The application's `auto.offset.reset`.
-        waiting: How it waits for brokers.
     """
 
     plan: TopologyPlan

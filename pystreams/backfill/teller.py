@@ -17,9 +17,6 @@ class Teller(Generic[_T]):
 
     What the callback raises is logged once, and it is not called again: the backfill is worth more
     than its display.
-
-    Args:
-        progress: The callback.
     """
 
     def __init__(self, progress: Callable[[_T], None]) -> None:

@@ -21,7 +21,6 @@ class PlannedStage:
         subtopology: The sub-topology's id.
         topics: Topics it reads.
         only_topic: The topic whose records it gives, for a part of a sub-topology; else None.
-        num_tasks: How many tasks it has.
         records: How many records of the history it reads; an upper bound where only offsets are
             known. What earlier stages write comes on top.
         fed_topics: Those of its topics that earlier stages write.
@@ -49,7 +48,6 @@ def planned_stages(
     """Return the stages a backfill would run.
 
     Args:
-        plan: The topology's plan.
         num_partitions: Partition counts of the topics there are.
         bounds: What the history has of each partition.
         sizes: The files that hold each topic's records, with their sizes (bytes), or estimates of a

@@ -136,7 +136,6 @@ class StageWatch:
         counts: What the workers count.
         spark_tasks: Asks Spark for its tasks.
         tell: Told.
-        clock: Tells the time.
     """
 
     def __init__(
@@ -180,7 +179,6 @@ class SparkJobs:
     Spark's own pages show the description. Of one thread, but for `tasks`.
 
     Args:
-        spark: The session.
         name: The group's name, which no other has.
         description: For Spark's pages.
     """

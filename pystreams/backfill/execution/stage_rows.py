@@ -71,7 +71,6 @@ class StageInput:
         written: Rows of earlier stages, columns `ROWS`, offsets empty; None where it reads
             none.
         num_topics: How many topics it reads.
-        num_tasks: How many tasks it has.
         behind: Bounds of the history of topics that are written as well.
         event_times: Returns the frame with the column `waits` added, from rows sorted by partition,
             topic and offset; None where the records' own timestamps count.

@@ -51,7 +51,6 @@ class Execution:
     """Runs the stages of one backfill; used once.
 
     Args:
-        spark: The session.
         plan: What is to be run.
         history: What it reads.
         staging: Where results go.

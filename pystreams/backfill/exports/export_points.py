@@ -68,7 +68,6 @@ def take_points(
     """Return the points of an export that begins now.
 
     Args:
-        plan: The topology's plan.
         changelogs: What is exported.
         num_partitions: Partition counts of the topics there are.
         admin: Tells the ends of changelogs.

@@ -37,7 +37,6 @@ class BackfillPlan:
 
         Args:
             topology: The topology's plan.
-            config: The configuration.
             num_partitions: Partition counts of the topics there are.
 
         Raises:

@@ -111,7 +111,6 @@ def _declared(value: object, within: frozenset[int] = frozenset()) -> Any:
     """Return a value as JSON has it.
 
     Args:
-        value: The value.
         within: Ids of the objects that it was found in: one of these again ends there.
     """
     if id(value) in within:

@@ -25,7 +25,6 @@ class BackfillIdentity:
     Its fields are those of the files in a staging directory.
 
     Attributes:
-        application_id: The application's id.
         topology: See `fingerprint.topology_fingerprint`.
         num_partitions: Partition count of each source and repartition topic, by real name.
         num_tasks: How many tasks each sub-topology has, by its id as text.

@@ -12,7 +12,6 @@ def refuse_idle_timeouts(plan: TopologyPlan, config: StreamsConfig) -> None:
     """Refuse a topology whose results depend on when its input was silent: the log does not say.
 
     Args:
-        plan: The topology's plan.
         config: Says whether idle timeouts are to be ignored.
 
     Raises:

@@ -45,7 +45,6 @@ def stages_of(plan: TopologyPlan, known_topics: Mapping[str, int]) -> list[Stage
     """Return the stages, each after those it needs.
 
     Args:
-        plan: The topology's plan.
         known_topics: Partition counts of all topics there are; patterns match among them.
 
     Raises:
@@ -60,7 +59,6 @@ def merges_history(plan: TopologyPlan, known_topics: Mapping[str, int]) -> bool:
     What a sink with a topic extractor writes is not known, and may be any topic.
 
     Args:
-        plan: The topology's plan.
         known_topics: Partition counts of all topics there are.
 
     Raises:

@@ -17,9 +17,6 @@ def refuse_stores(plan: TopologyPlan) -> None:
 
     Builds each store once, and opens none.
 
-    Args:
-        plan: The topology's plan.
-
     Raises:
         TopologyError: There is such a store; names it, its class, and what to do.
     """

@@ -33,14 +33,7 @@ _AFTER_A_GAP = {
 
 
 class PublishingChecks:
-    """Looks at the brokers. Every check raises `PublishingRefusedError`.
-
-    Args:
-        publication: What is to be published.
-        plan: The topology's plan.
-        admin: Asks the brokers.
-        waiting: How it waits for them.
-    """
+    """Looks at the brokers. Every check raises `PublishingRefusedError`."""
 
     def __init__(
         self, publication: Publication, plan: TopologyPlan, admin: AdminPort, waiting: Waiting
@@ -269,9 +262,6 @@ def refuse_used_group(
     The publisher would refuse it too, but only when the backfill has run.
 
     Args:
-        plan: The topology's plan.
-        admin: Asks the brokers.
-        waiting: How it waits for them.
         with_outputs: Whether output records are to be published too.
 
     Raises:

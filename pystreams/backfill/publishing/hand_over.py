@@ -64,7 +64,6 @@ def marks(
     """Return the offsets to commit while a task is published.
 
     Args:
-        task: The task.
         starts: The offset each partition keeps meanwhile.
         mark: How far it is.
     """
@@ -78,7 +77,6 @@ def claimed_offsets(
     """Return the offset each partition has while it is published.
 
     Args:
-        publication: What is published.
         ranges: What the partitions of edge topics hold now.
     """
     return {
@@ -98,7 +96,6 @@ def handed_over(
     """Return the offsets at which the live application goes on.
 
     Args:
-        publication: What is published.
         edges: The offsets of the partitions of edge topics.
         topic_ids: The ids of the source topics, as far as they tell topics apart.
     """
@@ -121,7 +118,6 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
     """Return where the group stands.
 
     Args:
-        publication: What is published.
         committed: The group's committed offsets of all source partitions, as far as it has some.
         with_outputs: Whether output records are published too.
 
@@ -148,10 +144,6 @@ def is_handed_over(publication: Publication, committed: Offsets) -> bool:
     """Return whether a publication has handed the group over, as far as the group still says so.
 
     The application's first commit of a partition takes the place of what says it.
-
-    Args:
-        publication: What is published.
-        committed: The group's committed offsets.
     """
     return goes_on(publication, committed) and is_said_of_some(publication, committed)
 
@@ -160,10 +152,6 @@ def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
     """Return whether the group says of any partition that it was handed over.
 
     Kafka deletes the offsets of a deleted topic: then it is said of the others.
-
-    Args:
-        publication: What is published.
-        committed: The group's committed offsets.
     """
     said = (committed.get(partition) for partition in partitions_of(publication))
     return any(
@@ -172,12 +160,7 @@ def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
 
 
 def goes_on(publication: Publication, committed: Offsets) -> bool:
-    """Return whether a group stands where a publication has handed it over, or further on.
-
-    Args:
-        publication: What is published.
-        committed: The group's committed offsets.
-    """
+    """Return whether a group stands where a publication has handed it over, or further on."""
     for task in publication.tasks:
         for partition, history in task.histories.items():
             offset = committed.get(partition)
@@ -228,7 +211,6 @@ def other_rows(task: TaskResults, rows: int, command: PublishingCommand) -> Publ
     """Return what is wrong when a task's results give another number of rows than it has.
 
     Args:
-        task: The task.
         rows: How many they give.
         command: What made them.
     """

@@ -45,7 +45,6 @@ class PublishingMeter:
     Args:
         of_records: How many records there are to publish.
         tell: Told after each transaction of records, by the publisher's thread.
-        clock: Tells the time.
     """
 
     def __init__(

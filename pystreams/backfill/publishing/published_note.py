@@ -41,9 +41,6 @@ class PublishedNote:
     Args:
         path: The staging directory.
         publication: Its results.
-        plan: The topology's plan.
-        admin: Asks the brokers.
-        waiting: How it waits for them.
     """
 
     def __init__(
@@ -62,9 +59,6 @@ class PublishedNote:
 
     def is_true(self, committed: Offsets) -> bool:
         """Return whether these results were handed over to this group, and that holds still.
-
-        Args:
-            committed: The group's committed offsets.
 
         Raises:
             RetriableClientError: The broker stays unreachable.

@@ -121,7 +121,6 @@ class Publisher:
 
     Args:
         publication: What to publish.
-        plan: The topology's plan.
         topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
         settings: How.

@@ -34,7 +34,6 @@ class RowBatches:
     """Takes the rows of one transaction after the other.
 
     Attributes:
-        plan: The topology's plan.
         with_outputs: Whether output records are published too; changelogs always are.
         records_max: How many records a transaction has at most.
         size_max_bytes: Above so many bytes of keys, values and headers a transaction ends.

@@ -35,7 +35,6 @@ def staged_publication(
     """Return staged results as what is published.
 
     Args:
-        results: The results.
         plan: The topology that their state is published for.
         configuration: See `fingerprint.declared_configuration`; None for a rescale, which moves
             state as it is.

@@ -89,8 +89,6 @@ class StateSeeder:
     """Seeds the stores of one publication, on this host; used once, by one thread.
 
     Args:
-        publication: What is published.
-        plan: The topology's plan.
         state: Reads the staged state.
         environment: What the application opens its stores with.
         directory: Where they are to lie; the caller closes it.

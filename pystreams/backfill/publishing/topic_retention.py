@@ -70,9 +70,6 @@ class TopicRetention:
     """Sees to it that brokers keep what is published.
 
     Attributes:
-        publication: What is to be published.
-        plan: The topology's plan.
-        admin: Asks the brokers.
         waiting: How it waits for them, and what time it is.
     """
 
@@ -208,7 +205,6 @@ def moved_limits(plan: TopologyPlan, newest_ms: int, now_ms: int) -> list[str]:
     """Return which limits publishing would move, as "topic setting"; for a plan of a backfill.
 
     Args:
-        plan: The topology's plan.
         newest_ms: Where the history ends, about (ms).
         now_ms: The time now.
     """

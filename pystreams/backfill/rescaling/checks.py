@@ -63,8 +63,6 @@ class RescaleChecks:
 
     Attributes:
         plan: What is to be moved.
-        admin: Asks the brokers.
-        waiting: How it waits for them.
         anew: Topics that the new application reads from their beginning.
     """
 

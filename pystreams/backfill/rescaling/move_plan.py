@@ -69,7 +69,6 @@ class MovedSubtopology:
     """A sub-topology, before and after.
 
     Attributes:
-        id: Its id.
         topics: What it reads.
         changelogs: Those of the old application.
         old_tasks: How many tasks it had.

@@ -53,7 +53,6 @@ def moved_rows(
     """Return a sub-topology's state and ends by new task, sorted as they are to be staged.
 
     Args:
-        spark: The session.
         records: The records of all changelogs, columns of `rows.HISTORY_TYPE`.
         part: The sub-topology.
         begins: Where the new application begins to read.

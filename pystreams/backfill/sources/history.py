@@ -99,7 +99,6 @@ class WantedTopics:
         """Return what a topology reads.
 
         Args:
-            plan: The topology's plan.
             begun: What was begun before; None when nothing was.
         """
         names = (*plan.source_topics(), *plan.global_topics())

@@ -51,7 +51,6 @@ def reading_options(spark: SparkSession, reader: str, given: Mapping[str, str]) 
     """Return what a reader is told: what was given, and what an archive needs beside it.
 
     Args:
-        spark: The session.
         reader: Spark's name of the reader.
         given: The user's options, which go before ours.
 

@@ -20,7 +20,6 @@ def number_of(text: Column, type_name: str, name: str) -> Column:
     """Return text as a whole number.
 
     Args:
-        text: The text.
         type_name: Spark's name of the number's type.
         name: The archive's name of the column.
     """
@@ -33,7 +32,6 @@ def milliseconds_of(text: Column, name: str) -> Column:
     A whole number is that already. Else it is a time in ISO 8601, in UTC when it has no zone.
 
     Args:
-        text: The text.
         name: The archive's name of the column.
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it

@@ -33,7 +33,6 @@ def pack(job: object, what: str) -> bytes:
     """Return an object as bytes that a worker can read.
 
     Args:
-        job: The object.
         what: What an error calls it.
 
     Raises:

@@ -61,7 +61,6 @@ class StagedStage:
         subtopology: The sub-topology's id.
         topics: Topics it read.
         only_topic: The topic whose records were kept, for a part of a sub-topology; else None.
-        num_tasks: How many tasks it had.
         records: How many records it read.
         seconds: How long it took, by the wall clock.
         outputs: Records written, by topic.

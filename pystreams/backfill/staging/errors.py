@@ -75,7 +75,6 @@ def in_use(directory: Path, holder: str) -> StagingError:
     """Return what is wrong with a directory that another process works in.
 
     Args:
-        directory: The directory.
         holder: Who works in it.
     """
     return StagingError(

@@ -78,8 +78,6 @@ class HistoryTask:
     """Runs one task; used once, by one thread.
 
     Args:
-        task_id: The task.
-        plan: The topology's plan.
         stage: What of it runs.
         partitions: The partitions it reads.
         directory: Where its stores live; exists, is empty, and is the caller's to delete.

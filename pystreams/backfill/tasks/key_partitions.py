@@ -26,7 +26,6 @@ def partitions_of(keys: Sequence[bytes | None], num_partitions: int, without_key
     """Return the partition of each key.
 
     Args:
-        keys: The keys' bytes.
         num_partitions: How many partitions there are.
         without_key: The partition of records that have no key.
     """

@@ -38,7 +38,6 @@ def fed_with_rows(
     """Feed a task with rows in the order in which it is to take them.
 
     Args:
-        task: The task.
         number: Its partition.
         given: Columns of `rows.HISTORY_TYPE`; a row without topic, a marker, is no record.
         gaps_allowed: Whether offsets may be missing.
@@ -68,7 +67,6 @@ def fed_by_reader(
     """Feed a task with what a reader gives of its partitions, always of those that have run out.
 
     Args:
-        task: The task.
         reader: Reads the partitions.
         bounds: The partitions, and what is to be read of each.
         taken: Told how many records have been taken.
@@ -159,7 +157,6 @@ def messages_in_order(
     """Return the messages of one partition of a task that reads records with turns.
 
     Args:
-        partition: The partition.
         rows: Its rows.
         places: Their places among the rows of all partitions.
         has_turn: Whether its records have turns, which go from their headers.

@@ -17,7 +17,6 @@ class TaskTurns:
     """Where a task is in its order; see `plan.turns`.
 
     Args:
-        plan: The topology's plan.
         stage: What of it runs.
 
     Attributes:

@@ -23,7 +23,6 @@ class ConfluentClients:
     """Implements `ClientFactory` with confluent-kafka.
 
     Args:
-        config: The application's configuration.
         clock: Tells when to ask again what topics take.
         dead_letter_listener: Told of the dead letters of records that topics have refused.
     """

@@ -65,10 +65,6 @@ class StateDirectory:
 
     May be used from any thread; a task's directory belongs to the thread that locked it.
 
-    Args:
-        state_dir: `state.dir`.
-        application_id: The application's id.
-
     Raises:
         StateDirectoryError: The directory can't be made, read or written; says what to do.
 

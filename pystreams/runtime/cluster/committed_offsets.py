@@ -67,7 +67,6 @@ def encode_partition_time(
     """Return the metadata text for a partition time (ms, -1 if unknown).
 
     Args:
-        partition_time: The partition time.
         entries: What `encode_entries` has made.
         numbers: What stands behind them, by name; see `with_numbers`.
     """

@@ -47,7 +47,6 @@ def internal_topics(
     """Return the internal topics a topology needs, sorted by name.
 
     Args:
-        plan: The topology's plan.
         partitions: Partition counts of its source and repartition topics.
         topic_config: Settings of the configuration for all internal topics.
         additional_retention_ms: `windowstore.changelog.additional.retention.ms`.

@@ -39,7 +39,6 @@ def range_shares(
     """Return what range gives to each member, by member id, if all read the same topics.
 
     Args:
-        members: All members.
         partitions: How many partitions each topic has.
     """
     shares: dict[str, set[TopicPartition]] = {}

@@ -58,7 +58,6 @@ class ResetPlan:
 
     Attributes:
         members: Client ids of the group's members; while there are some it is refused.
-        committed: The group's committed offsets.
         sources: The partitions of the source topics that exist.
         internal_topics: Topics of the topology, and of no other application.
         orphans: Topics that look like the application's, and are not of this topology.

@@ -58,7 +58,6 @@ class Recovery:
 
     Args:
         topology: The application's topology.
-        config: Its configuration.
         admin: Tells what changelogs hold; the real client when None.
     """
 

@@ -28,7 +28,6 @@ class PartitionStatus:
     """How far a group is in a partition.
 
     Attributes:
-        partition: The partition.
         next_offset: What it processes next; None before its first commit there.
         lag_records: Records that it has not processed and committed.
         waiting_ms: How long ago the oldest of these was written, by its timestamp; None if that

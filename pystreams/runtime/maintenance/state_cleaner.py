@@ -31,7 +31,6 @@ class StateCleaner:
     Args:
         directory: The state directory.
         delay_ms: `state.cleanup.delay.ms`: how long nobody must have used a directory (ms).
-        clock: The clock.
     """
 
     def __init__(self, directory: StateDirectory, delay_ms: int, clock: Clock) -> None:

@@ -32,8 +32,6 @@ class TopicManager:
     """Knows the partition counts of an application's topics; shared by its threads.
 
     Args:
-        plan: The topology's plan.
-        admin: The admin client.
         topic_config: The configuration's settings for all internal topics.
         additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
         dead_letter_queue: The queue's topic, which is needed in any case; None without one, or

@@ -51,8 +51,6 @@ class InputTopics:
     """The topics an application reads, by their ids; shared by its threads.
 
     Args:
-        plan: The topology's plan.
-        admin: The admin client.
         accepted: `accepted.source.topic.ids`: `<topic>:<id>`, several separated by commas.
         exactly_once: Whether state and offsets are committed together.
     """

@@ -60,7 +60,6 @@ class WindowedGroups:
     """The records of a stream, grouped and cut into windows.
 
     Attributes:
-        groups: The groups.
         windows: How they are cut.
         emit: When results are sent on.
         late: Who is told of late records: a function, or the topic they are written to.

@@ -52,7 +52,6 @@ def compile_subtopology(
     actions they leave with `task.on_init`.
 
     Args:
-        plan: The topology's plan.
         subtopology: What is compiled.
         task: What the nodes are attached to.
         trace: Puts something around the step of each node.

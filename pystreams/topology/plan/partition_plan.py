@@ -46,7 +46,6 @@ def plan_partitions(plan: TopologyPlan, existing: Mapping[str, int]) -> Partitio
     """Work out partition counts from the topics that exist.
 
     Args:
-        plan: The topology's plan.
         existing: Partition count of topics on the broker, at least all source topics; topics
             that match a source pattern are included.
 
@@ -75,7 +74,6 @@ def partitions_of_tasks(
     """Return what each task reads.
 
     Args:
-        plan: The topology's plan.
         counts: Partition count of at least all source and repartition topics, by real name.
     """
     found = {}

@@ -41,7 +41,6 @@ class TopologyPlan:
             its sources read one topic.
 
     Attributes:
-        application_id: The application's id.
         subtopologies: Its parts of which there are tasks, in the order of their ids.
         by_id: The same by their ids.
         global_subtopologies: Its global stores, with what fills them: each process runs them all.

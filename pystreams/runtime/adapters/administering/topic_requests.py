@@ -27,7 +27,6 @@ def refused_topics(
 
     Args:
         ask: Asks for it.
-        topics: The topics.
         done: The codes which say that it is so already.
         patience_s: For how long it is asked for again (s).
     """

@@ -250,9 +250,7 @@ def refusal(
 
     Args:
         error: Why it was refused.
-        topic: The topic.
         partition: The partition, or None when none was chosen yet.
-        record: The record.
         made: Of what it was made, in words, as far as that is known.
         is_changelog: Whether the topic is a changelog.
 

@@ -137,7 +137,6 @@ def make_client(
 
     Args:
         kind: Makes it.
-        config: Its configuration.
         outage: Told of its errors.
         log: Takes its log lines; None to show them all.
 

@@ -62,7 +62,6 @@ class ConsumerErrors:
         """Return when the consumer goes on by itself.
 
         Args:
-            error: The error.
             message: The message it came as.
 
         Raises:

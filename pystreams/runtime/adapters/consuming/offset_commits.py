@@ -42,7 +42,6 @@ class OffsetCommits:
         """Commit offsets, once the commit before has an answer; what that was is of no interest.
 
         Args:
-            offsets: The offsets.
             timeout_s: How long to wait for an answer (s).
             here: Commit on the calling thread, without the timeout. Within a rebalance callback
                 the client serves no other thread.

@@ -23,7 +23,6 @@ class UnreadRecords:
     """Records of one consumer's partitions that were not polled.
 
     Args:
-        client: The client.
         started: Where reading of assigned partitions began, None before it has; the consumer's.
         stopped: Partitions paused in the client, and where they go on; the consumer's.
         paused: What is held back of paused partitions.

@@ -47,7 +47,6 @@ class BatchLimits:
 
     Args:
         ask: Returns what topics take (bytes), leaving out those of which nothing is said.
-        clock: The clock.
 
     Attributes:
         refused: Whether a batch was ever refused: producers then look closer at what fails.
@@ -96,7 +95,6 @@ class BatchLimits:
         """Learn that a topic has refused a batch; the next ones are smaller.
 
         Args:
-            topic: The topic.
             batch_bytes: What the batch had at most.
         """
         with self._lock:
