@@ -94,12 +94,11 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
         if existing.get(topic.name, topic.num_partitions) != topic.num_partitions
     ]
     if wrong:
-        message = (
+        raise TopologyError(
             f"internal topic {'; '.join(wrong)}: the input's partitions or the topology have "
             "changed since it was created; start under a new application.id, or let this one "
             "begin anew with `pystreams reset`"
         )
-        raise TopologyError(message)
 
 
 def check_cleanup_policies(
@@ -122,23 +121,21 @@ def check_cleanup_policies(
     for topic in wanted:
         own = frozenset(topic.config["cleanup.policy"].replace(" ", "").split(","))
         if not _fits(topic, own, own):
-            message = (
+            raise ConfigError(
                 f"internal topic {topic.name!r} would have cleanup.policy={_text(own)}, and the "
                 f"broker delete records {_USE[topic.needed_policy]}: take topic.cleanup.policy, "
                 "or the setting of the store's changelog, out of the configuration"
             )
-            raise ConfigError(message)
         found = existing.get(topic.name, own)
         cure = (
             "kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics "
             f"--entity-name {topic.name} --add-config 'cleanup.policy=[{_text(own)}]'"
         )
         if not _fits(topic, found, own):
-            message = (
+            raise FatalStreamsError(
                 f"internal topic {topic.name!r} has cleanup.policy={_text(found)}, and the broker "
                 f"deletes records {_USE[topic.needed_policy]}. Correct it, then start again: {cure}"
             )
-            raise FatalStreamsError(message)
         if "delete" in found and "delete" not in own:
             _log.warning(
                 "changelog has a retention: state that is older is deleted from it",

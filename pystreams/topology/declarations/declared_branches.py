@@ -64,8 +64,7 @@ class DeclaredSplit:
 
     def _check_open(self, method: str) -> None:
         if self._ended:
-            message = (
+            raise TopologyError(
                 f"{method}(...) after the end of split {self._node.name!r}: declare all branches "
                 "before default_branch(...) or no_default_branch(), and call one of the two, once"
             )
-            raise TopologyError(message)

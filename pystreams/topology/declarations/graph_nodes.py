@@ -50,12 +50,11 @@ class StreamSourceNode(GraphNode):
         """
         if self.consumed.offset_reset != other.consumed.offset_reset:
             what = self.pattern.pattern if self.pattern else ", ".join(self.topics)
-            message = (
+            raise TopologyError(
                 f"streams {self.name!r} and {other.name!r} read {what!r} with different "
                 f"offset_reset ({self.consumed.offset_reset} and {other.consumed.offset_reset}): "
                 "use the same for both"
             )
-            raise TopologyError(message)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,12 +124,11 @@ class GraceJoinNode(GraphNode):
             retention = topology.stores[store].spec.retention
             assert retention is not None, f"store {store} is versioned"
             if retention.retention_ms < grace_period_ms:
-                message = (
+                raise TopologyError(
                     f"join {self.name!r} waits {grace_period_ms} ms for late updates, but "
                     f"store {store!r} keeps a history of {retention.retention_ms} ms: make "
                     "history_retention_ms of the table at least as long as grace_period_ms"
                 )
-                raise TopologyError(message)
 
 
 @dataclass(frozen=True, eq=False)

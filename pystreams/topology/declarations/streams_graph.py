@@ -174,10 +174,9 @@ def _first_reader(
     readers = {by_topic.setdefault(topic, node) for topic in node.topics}
     for reader in readers:
         if set(reader.topics) != set(node.topics):
-            message = (
+            raise TopologyError(
                 f"streams {reader.name!r} and {node.name!r} read overlapping but different topics "
                 f"({', '.join(reader.topics)} and {', '.join(node.topics)}): "
                 "read each topic in one stream and merge the streams"
             )
-            raise TopologyError(message)
     return readers.pop()

@@ -70,11 +70,10 @@ def _join_node(
             name, join, looks_into=view.stores, keeps_null_keys=left, needs=needs
         )
     if not table.versioned:
-        message = (
+        raise TopologyError(
             f"join {name!r} has a grace_period_ms, and {table.name!r} is not a versioned "
             "table: keep its history with history_retention_ms=..., or join without grace"
         )
-        raise TopologyError(message)
     buffer = f"{name}-Buffer"
     operator = GraceJoinOperator(
         join,

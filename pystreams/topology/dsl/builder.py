@@ -239,10 +239,9 @@ def _table_options(
     materialized: Materialized[K, V] | None, name: str | None, where: str
 ) -> Materialized[K, V]:
     if materialized is not None and name is not None:
-        message = (
+        raise TopologyError(
             f"{where}: it is named {name!r} and Materialized(...) is given: put the name into "
             "Materialized(name=...)"
         )
-        raise TopologyError(message)
     keywords = {} if materialized is not None else {"name": name}
     return table_options(materialized, keywords, where)

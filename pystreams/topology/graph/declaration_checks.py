@@ -35,11 +35,10 @@ def check_values(operation: str, **values: object) -> None:
         where = f"{operation}: {option}"
         if option.endswith("serde"):
             if isinstance(value, type) or not _is_serde(value):
-                message = (
+                raise TopologyError(
                     f"{where} must be a serde, an object with serializer(topic) and "
                     f"deserializer(topic) such as serdes.STRING, not {value!r}"
                 )
-                raise TopologyError(message)
         elif option in _FUNCTIONS:
             if not callable(value):
                 raise TopologyError(f"{where} must be a function, not {value!r}")
@@ -63,11 +62,10 @@ def check_store_builder(builder: object, operation: str) -> None:
         TopologyError: It is not a store builder.
     """
     if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
-        message = (
+        raise TopologyError(
             f"{operation} takes a store builder, not {builder!r}: make one with "
             "Stores.key_value_store_builder(...)"
         )
-        raise TopologyError(message)
     check_name(builder.name, "a state store")
 
 

@@ -83,10 +83,9 @@ def check_name(name: object, what: str) -> None:
         TopologyError: The name is empty, too long or has other characters; says what is allowed.
     """
     if not isinstance(name, str) or name in {".", ".."} or not _VALID_NAME.fullmatch(name):
-        message = (
+        raise TopologyError(
             f"{name!r} can't be the name of {what}: use 1 to 249 letters, digits, '.', '_' or '-'"
         )
-        raise TopologyError(message)
 
 
 def is_generated(name: str) -> bool:

@@ -154,11 +154,10 @@ class NodeGraph:
                     "processor can read without being connected to it: leave it out here"
                 )
             if store not in self._stores:
-                message = (
+                raise TopologyError(
                     f"processor {processor!r} uses state store {store!r}, which does not exist: "
                     f"add it first with add_state_store(...); known: {sorted(self._stores)}"
                 )
-                raise TopologyError(message)
 
     def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
         """Return the error of two builders of one name; names the processors of both."""

@@ -369,11 +369,10 @@ class Topology(NodeGraph):
         """Declare that a topic name (used by a sink and a source) is an internal one."""
         present = self._repartition_topics.get(topic.name)
         if present is not None and present != topic:
-            message = (
+            raise TopologyError(
                 f"repartition topic {topic.name!r} is declared with {present.num_partitions} and "
                 f"with {topic.num_partitions} partitions: use one number or two names"
             )
-            raise TopologyError(message)
         self._repartition_topics[topic.name] = topic
 
     def restore_from_source(self, store: str, source: str) -> None:

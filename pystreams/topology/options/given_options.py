@@ -38,11 +38,10 @@ def options_of(
         if not isinstance(given, kind):
             raise TopologyError(f"{where} takes {kind.__name__}(...), not {given!r}")
         if keywords:
-            message = (
+            raise TopologyError(
                 f"{where}: give options either as keywords ({', '.join(keywords)}) or in "
                 f"{kind.__name__}(...), not both"
             )
-            raise TopologyError(message)
         return given
     known = [option.name for option in fields(kind)]
     for keyword in keywords:

@@ -140,8 +140,7 @@ class Repartitioned(Generic[K, V]):
         """Refuse options of a wrong type."""
         check_options(self)
         if self.num_partitions is not None and self.num_partitions < 1:
-            message = f"num_partitions must be 1 or more, not {self.num_partitions}"
-            raise TopologyError(message)
+            raise TopologyError(f"num_partitions must be 1 or more, not {self.num_partitions}")
 
 
 class RepartitionedOptions(TypedDict, Generic[K, V], total=False):

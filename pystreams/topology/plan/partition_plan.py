@@ -123,11 +123,10 @@ def _count_repartition_topics(plan: TopologyPlan, counts: dict[str, int]) -> Non
                 resolved.append(real_name)
         if not resolved:
             names = ", ".join(sorted(pending))
-            message = (
+            raise TopologyError(
                 f"can't derive the number of partitions of {names}: nothing with a known number "
                 "of partitions writes there; give a number with repartition(num_partitions=...)"
             )
-            raise TopologyError(message)
         for real_name in resolved:
             del pending[real_name]
 
@@ -165,13 +164,12 @@ def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
         }
         if len(set(fixed.values())) > 1:
             listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
-            message = (
+            raise TopologyError(
                 f"node {group.node!r}{plan.topology.call_of(group.node).told()} can't join topics "
                 f"with different numbers of partitions: {listed}; repartition one of the streams "
                 f"first with repartition(num_partitions={max(fixed.values())}), a table's topic as "
                 "stream(...).repartition(...).to_table()"
             )
-            raise TopologyError(message)
         wanted = max(fixed.values()) if fixed else max(counts[topic] for topic in topics)
         for topic in topics:
             if topic not in fixed:

@@ -292,11 +292,10 @@ class TopologyPlan:
         used = {store for part in parts for store in part.stores}
         unused = [name for name in self.topology.stores if name not in used]
         if unused:
-            message = (
+            raise TopologyError(
                 f"state store {unused[0]!r} is connected to no processor: "
                 "name it in process(..., stores=[...]) or remove it"
             )
-            raise TopologyError(message)
         for part in self.subtopologies:
             if not self.sources_of(part):
                 message = f"node {part.nodes[0]!r} receives nothing: no source leads to it"

@@ -76,11 +76,10 @@ class ConsumerErrors:
                 self._in_doubt.add(topic)
                 self._ask(_ANSWER_TIMEOUT_S)
         elif code in OUT_OF_RANGE:
-            text = (
+            raise FatalStreamsError(
                 f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
                 "to stop: set it to earliest or latest, or commit an offset that exists"
             )
-            raise FatalStreamsError(text)
         elif code == KafkaError._MAX_POLL_EXCEEDED:
             _log.warning(
                 "poll was not called for max.poll.interval.ms: the member left the group and "

@@ -40,12 +40,11 @@ class ResetOffsets:
             FatalStreamsError: There is no such partition, or the policy is to stop.
         """
         if self._policy not in _EARLIEST | _LATEST:
-            message = (
+            raise FatalStreamsError(
                 f"{partition} has no committed offset in group {self._group!r} and "
                 f"auto.offset.reset={self._policy!r}: set it to earliest or latest, "
                 "or commit an offset"
             )
-            raise FatalStreamsError(message)
         try:
             first, last = self._client.get_watermark_offsets(
                 theirs(partition), timeout=_ANSWER_TIMEOUT_S
