@@ -129,7 +129,7 @@ def test_stores_that_a_wrapped_supplier_brings_are_connected_all_the_same() -> N
     builder.stream("in").process(Counting(), name="p").to("out")
 
     assert list(builder.build().stores) == ["counts"]
-    assert builder.build().nodes["p"].stores == ("counts",)  # type: ignore[union-attr]
+    assert builder.build().nodes["p"].stores == ("counts",)
 
 
 def test_a_wrapper_that_overrides_nothing_changes_nothing() -> None:

@@ -35,7 +35,6 @@ from pystreams.backfill.staging.errors import StagingError
 from pystreams.backfill.staging.results import check_whole
 from pystreams.config import StreamsConfig
 from pystreams.serdes import Serde
-from pystreams.topology.graph.nodes import SinkNode
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -196,11 +195,7 @@ class _Writing:
 
     def _serdes_of(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
         """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
-        sinks = [
-            node
-            for node in self.plan.topology.nodes.values()
-            if isinstance(node, SinkNode) and node.topic == topic
-        ]
+        sinks = self.plan.written_topics().get(topic, [])
         return (
             _only_one([sink.key_serde or self.config.default_key_serde for sink in sinks]),
             _only_one([sink.value_serde or self.config.default_value_serde for sink in sinks]),

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.ports import AdminPort, ConsumerPort
-from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -115,11 +115,7 @@ def _tasks(
     found = []
     for part in plan.subtopologies:
         own = [changelog for changelog in changelogs if changelog.subtopology == part.id]
-        topics = {
-            topic
-            for source in plan.sources_of(part)
-            for topic in topics_of_source(plan, source, num_partitions)
-        }
+        topics = set(topics_of(plan, plan.sources_of(part), num_partitions))
         for number in range(max((changelog.num_partitions for changelog in own), default=0)):
             sources = [
                 TopicPartition(topic, number)

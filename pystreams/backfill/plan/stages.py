@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pystreams.errors import TopologyError
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
-from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -71,13 +71,9 @@ def merges_history(plan: TopologyPlan, known_topics: Mapping[str, int]) -> bool:
         topics = set(stage.topics)
         if topics - internal and (writes_any or written & topics):
             return True
-        for name in stage.subtopology.nodes:
-            node = plan.topology.nodes[name]
-            if isinstance(node, SinkNode):
-                if isinstance(node.topic, str):
-                    written.add(plan.topic_name(node.topic))
-                else:
-                    writes_any = True
+        written |= plan.written_topics(stage.subtopology.nodes).keys()
+        nodes = (plan.topology.nodes[name] for name in stage.subtopology.nodes)
+        writes_any |= any(isinstance(node, SinkNode) and callable(node.topic) for node in nodes)
     return False
 
 
@@ -88,10 +84,9 @@ class _Scheduling:
         self._plan = plan
         self._known_topics = known_topics
         self._waiting = list(plan.subtopologies)
-        self._sinks: dict[str, set[str]] = {}
-        for name, node in plan.topology.nodes.items():
-            if isinstance(node, SinkNode) and isinstance(node.topic, str):
-                self._sinks.setdefault(plan.topic_name(node.topic), set()).add(name)
+        self._sinks = {
+            topic: {sink.name for sink in sinks} for topic, sinks in plan.written_topics().items()
+        }
         # Sinks of topics that are read as well and whose records are not there yet.
         read = {topic for part in self._waiting for topic in self._topics(part.nodes)}
         self._missing = {topic: set(self._sinks[topic]) for topic in read & self._sinks.keys()}
@@ -136,7 +131,8 @@ class _Scheduling:
                 topics = self._topics(nodes)
                 if not self._missing.keys() & topics:
                     self._feed(topic, nodes)
-                    used = self._stores_of(nodes)
+                    own = self._plan.topology.nodes
+                    used = {store for name in nodes for store in own[name].stores}
                     stores = tuple(name for name in part.stores if name in used)
                     needed = Subtopology(part.id, nodes, stores)
                     return Stage(needed, tuple(sorted(topics)), only_topic=topic)
@@ -159,11 +155,9 @@ class _Scheduling:
                 continue
             needed.add(name)
             node = nodes[name]
-            if not isinstance(node, SourceNode):
-                looked_at.extend(node.parents)
-            if isinstance(node, ProcessorNode):
-                for store in node.stores:
-                    looked_at.extend(self._writers(store))
+            looked_at.extend(node.parents)
+            for store in node.stores:
+                looked_at.extend(self._writers(store))
         return tuple(name for name in part.nodes if name in needed)
 
     def _writers(self, store: str) -> list[str]:
@@ -176,22 +170,10 @@ class _Scheduling:
             and store not in node.looks_into
         ]
 
-    def _stores_of(self, names: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
-        for name in names:
-            node = self._plan.topology.nodes[name]
-            if isinstance(node, ProcessorNode):
-                found.update(node.stores)
-        return found
-
     def _topics(self, names: tuple[str, ...]) -> set[str]:
-        nodes = self._plan.topology.nodes
-        found: set[str] = set()
-        for name in names:
-            node = nodes[name]
-            if isinstance(node, SourceNode):
-                found.update(topics_of_source(self._plan, node, self._known_topics))
-        return found
+        nodes = (self._plan.topology.nodes[name] for name in names)
+        sources = (node for node in nodes if isinstance(node, SourceNode))
+        return set(topics_of(self._plan, sources, self._known_topics))
 
     def _circle(self) -> TopologyError:
         topics = ", ".join(repr(topic) for topic in sorted(self._missing))

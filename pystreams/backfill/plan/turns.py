@@ -18,7 +18,7 @@ import struct
 
 from pystreams.errors import StreamsError
 from pystreams.record import Headers, ProducedRecord
-from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
+from pystreams.topology.graph.nodes import ProcessorNode
 from pystreams.topology.operators.joins.foreign_key_join import (
     ForeignTableOperator,
     SubscriptionAnswerOperator,
@@ -43,11 +43,9 @@ def topics_in_turn(plan: TopologyPlan) -> frozenset[str]:
         )
     }
     return frozenset(
-        plan.topic_name(node.topic)
-        for node in nodes.values()
-        if isinstance(node, SinkNode)
-        and isinstance(node.topic, str)
-        and writers.intersection(node.parents)
+        topic
+        for topic, sinks in plan.written_topics().items()
+        if any(writers.intersection(sink.parents) for sink in sinks)
     )
 
 

@@ -12,7 +12,7 @@ from pystreams.backfill.publishing.hand_over import (
     why_not_free,
 )
 from pystreams.backfill.publishing.publication import Publication, PublishingCommand
-from pystreams.backfill.publishing.topic_retention import TopicRetention, logged_stores
+from pystreams.backfill.publishing.topic_retention import TopicRetention
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.cluster.topic_ids import known_ids
@@ -289,7 +289,7 @@ def refuse_used_group(
         raise PublishingRefusedError(why_not_free(own, command))
     changelogs = [
         TopicPartition(topic, number)
-        for topic in sorted(logged_stores(plan).keys() & counts.keys())
+        for topic in sorted(plan.changelogs().keys() & counts.keys())
         for number in range(counts[topic])
     ]
     refuse_filled(changelogs, admin, waiting, command)

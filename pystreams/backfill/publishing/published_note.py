@@ -114,11 +114,6 @@ class PublishedNote:
         return None
 
     def _topic_ids(self) -> dict[str, str]:
-        changelogs = {
-            self._plan.changelog_topic(store.name)
-            for subtopology in self._plan.subtopologies
-            for store in self._plan.logged_stores(subtopology)
-        }
         sources = {partition.topic for partition in partitions_of(self._publication)}
-        topics = sorted(sources | changelogs)
+        topics = sorted(sources | self._plan.changelogs().keys())
         return self._waiting.until_answered(lambda: self._admin.topic_ids(topics))

@@ -21,7 +21,6 @@ from pystreams.backfill.staging.results import StagedResults
 from pystreams.backfill.staging.stage_files import StageFiles
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.committed_offsets import decode_entries
-from pystreams.topology.graph.nodes import SinkNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -75,12 +74,7 @@ def _id_of(manifest: Manifest) -> str:
 
 def edge_topics(plan: TopologyPlan) -> frozenset[str]:
     """Return the topics, by real name, that a topology both writes and reads."""
-    written = {
-        plan.topic_name(node.topic)
-        for node in plan.topology.nodes.values()
-        if isinstance(node, SinkNode) and isinstance(node.topic, str)
-    }
-    read = {topic for topic in written if plan.source_of_topic(topic) is not None}
+    read = {topic for topic in plan.written_topics() if plan.source_of_topic(topic) is not None}
     return frozenset(read) | frozenset(plan.repartition_topics())
 
 

@@ -91,7 +91,7 @@ class TopicRetention:
             RetriableClientError: The broker stays unreachable.
             StagingError: A file of the results is damaged or gone.
         """
-        stores = logged_stores(self.plan)
+        stores = self.plan.changelogs()
         topics = [*stores, *(topic for topic, _ in sorted(self.publication.written))]
         found = self.waiting.until_answered(
             lambda: self.admin.topic_settings(topics if with_outputs else list(stores))
@@ -192,15 +192,6 @@ class TopicRetention:
         return changes
 
 
-def logged_stores(plan: TopologyPlan) -> dict[str, StoreBuilder]:
-    """Return the stores of a topology by their changelog topics."""
-    return {
-        plan.changelog_topic(store.name): store
-        for subtopology in plan.subtopologies
-        for store in plan.logged_stores(subtopology)
-    }
-
-
 def moved_limits(plan: TopologyPlan, newest_ms: int, now_ms: int) -> list[str]:
     """Return which limits publishing would move, as "topic setting"; for a plan of a backfill.
 
@@ -212,7 +203,7 @@ def moved_limits(plan: TopologyPlan, newest_ms: int, now_ms: int) -> list[str]:
         return []
     return [
         f"{topic} {name}"
-        for topic, store in sorted(logged_stores(plan).items())
+        for topic, store in sorted(plan.changelogs().items())
         for name in (_RETENTION, _LAG)
         if name in store.changelog_defaults(0)
     ]

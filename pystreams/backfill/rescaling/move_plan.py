@@ -30,7 +30,7 @@ from pystreams.runtime.cluster.committed_offsets import (
     numbers_of,
 )
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
-from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
+from pystreams.topology.graph.nodes import ProcessorNode
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.operators.joins.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of_source
@@ -256,15 +256,14 @@ def _refuse_uncounted_tasks(plan: TopologyPlan, part: MovedSubtopology) -> None:
 
 def _refuse_own_partitioners(plan: TopologyPlan, part: MovedSubtopology) -> None:
     read = {topic.old_name for topic in part.topics if topic.is_internal}
-    for name, node in plan.topology.nodes.items():
-        if not isinstance(node, SinkNode) or not isinstance(node.topic, str):
-            continue
-        if node.partitioner is not None and plan.topic_name(node.topic) in read:
-            raise RescaleRefusedError(
-                f"sink {name!r} writes {plan.topic_name(node.topic)!r} with a partitioner of its "
-                f"own, so that nobody knows to which partition the state of sub-topology {part.id} "
-                "belongs: build it anew with `pystreams backfill`"
-            )
+    for topic, sinks in plan.written_topics().items():
+        for sink in sinks:
+            if sink.partitioner is not None and topic in read:
+                raise RescaleRefusedError(
+                    f"sink {sink.name!r} writes {topic!r} with a partitioner of its own, so that "
+                    f"nobody knows to which partition the state of sub-topology {part.id} "
+                    "belongs: build it anew with `pystreams backfill`"
+                )
 
 
 def begins(

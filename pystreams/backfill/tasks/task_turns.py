@@ -9,7 +9,7 @@ from pystreams.backfill.plan.stages import Stage
 from pystreams.backfill.plan.turns import topics_in_turn, with_turn
 from pystreams.record import Headers, PresentRecord, ProducedRecord, TaskTime
 from pystreams.topology.contracts.operator import Step
-from pystreams.topology.graph.nodes import SinkNode, SourceNode
+from pystreams.topology.graph.nodes import SourceNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -26,11 +26,7 @@ class TaskTurns:
 
     def __init__(self, plan: TopologyPlan, stage: Stage) -> None:
         nodes = {name: plan.topology.nodes[name] for name in stage.subtopology.nodes}
-        written = {
-            plan.topic_name(node.topic)
-            for node in nodes.values()
-            if isinstance(node, SinkNode) and isinstance(node.topic, str)
-        }
+        written = plan.written_topics(nodes).keys()
         in_turn = topics_in_turn(plan)
         self.read = in_turn.intersection(stage.topics)
         self._written = in_turn & written - stage.written_before

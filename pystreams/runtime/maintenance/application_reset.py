@@ -33,7 +33,7 @@ from pystreams.runtime.cluster.reset_mark import RESETTING
 from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
 from pystreams.runtime.ports import AdminPort
-from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 NewOffsets = Callable[[AdminPort, Sequence[TopicPartition]], Mapping[TopicPartition, int]]
@@ -179,12 +179,7 @@ class ApplicationReset:
         plan = self._plan
         if plan is None:
             return set()
-        changelogs = {
-            plan.changelog_topic(store.name)
-            for subtopology in plan.subtopologies
-            for store in plan.logged_stores(subtopology)
-        }
-        return changelogs | plan.repartition_topics().keys()
+        return plan.changelogs().keys() | plan.repartition_topics().keys()
 
     def _looks_own(self, topic: str, own: set[str]) -> bool:
         begins = topic.startswith(f"{self._id}-")
@@ -202,12 +197,8 @@ class ApplicationReset:
                 and not self._looks_own(partition.topic, set())
             )
         internal = self._plan.repartition_topics()
-        topics = {
-            topic
-            for source in self._plan.sources()
-            for topic in topics_of_source(self._plan, source, counts)
-            if topic not in internal and topic in counts
-        }
+        read = set(topics_of(self._plan, self._plan.sources(), counts))
+        topics = (read - internal.keys()) & counts.keys()
         return [
             TopicPartition(topic, number)
             for topic in sorted(topics)

@@ -39,7 +39,7 @@ from pystreams.runtime.cluster.topic_ids import (
 )
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort
-from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.topics")
@@ -269,11 +269,7 @@ class InputTopics:
 
     def _present_ids(self, counts: Mapping[str, int]) -> dict[str, str]:
         internal = self._plan.repartition_topics()
-        topics = {
-            topic
-            for source in self._plan.sources()
-            for topic in topics_of_source(self._plan, source, counts)
-        }
+        topics = set(topics_of(self._plan, self._plan.sources(), counts))
         return known_ids(self._admin.topic_ids(sorted(topics - internal.keys())))
 
     def _check_partitions(self, former: Mapping[str, int], counts: Mapping[str, int]) -> None:

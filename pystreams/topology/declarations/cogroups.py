@@ -27,8 +27,9 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
-from pystreams.topology.declarations.declared_table import DeclaredTable
+from pystreams.topology.declarations.declared_table import DeclaredTable, kept_table
 from pystreams.topology.declarations.graph_node import TableNode
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
@@ -101,8 +102,7 @@ class Cogroups:
     ) -> DeclaredTable:
         """Declare the table of all records of a key."""
         prefix, names = naming.COGROUP_AGGREGATE, self._graph.names
-        key_serde = self._common_key_serde()
-        store = TableStore.of(chosen, names, prefix, key_serde=key_serde, value_serde=None)
+        store = TableStore.of(chosen, names, prefix, Serdes(self._common_key_serde(), None))
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return AggregateOperator(name, Fold(initializer, aggregator))
@@ -121,8 +121,8 @@ class Cogroups:
             node_name: Begins the names of the nodes; None generates them.
         """
         windowed = WindowedGroups(next(iter(self.aggregators)), windows)
-        prefix, key_serde = naming.COGROUP_AGGREGATE, self._common_key_serde()
-        store = replace(windowed.store(chosen, prefix, key_serde, None), shared=True)
+        prefix, serdes = naming.COGROUP_AGGREGATE, Serdes(self._common_key_serde(), None)
+        store = replace(windowed.store(chosen, prefix, serdes), shared=True)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return windowed.operator(name, replace(fold, aggregator=aggregator))
@@ -170,9 +170,7 @@ class Cogroups:
         graph.add(merge, *tables)
         sources = frozenset[str]().union(*(stream.sources for stream in streams))
         graph.require_copartition(sources, merge.name)
-        return DeclaredTable(
-            graph, merge, sources, store.key_serde, store.value_serde, store.queryable_name
-        )
+        return kept_table(graph, merge, sources, store)
 
     def _check_repartitions(self, store_name: str) -> None:
         """Refuse two streams that would have one repartition topic: each has an aggregator."""

@@ -14,6 +14,7 @@ from pystreams.topology.declarations.declared_stream import DeclaredStream, behi
 from pystreams.topology.declarations.declared_table import DeclaredTable, aggregated_table
 from pystreams.topology.declarations.graph_node import GraphNode
 from pystreams.topology.declarations.graph_nodes import RepartitionNode
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
@@ -45,10 +46,8 @@ class StreamGroups:
         self, chosen: Materialized[Any, Any], prefix: str, value_serde: Serde[Any] | None
     ) -> TableStore:
         """Return the store of an aggregation; options that have no name use up a number."""
-        names = self.stream.graph.names
-        return TableStore.of(
-            chosen, names, prefix, key_serde=self.grouped.key_serde, value_serde=value_serde
-        )
+        serdes = Serdes(self.grouped.key_serde, value_serde)
+        return TableStore.of(chosen, self.stream.graph.names, prefix, serdes)
 
     def aggregated(
         self,
@@ -108,13 +107,8 @@ class TableGroups:
     def store(self, chosen: Materialized[Any, Any], value_serde: Serde[Any] | None) -> TableStore:
         """Return the store of an aggregation."""
         # Kafka names the store of a reduction after aggregations, too.
-        return TableStore.of(
-            chosen,
-            self.graph.names,
-            naming.TABLE_AGGREGATE,
-            key_serde=self.grouped.key_serde,
-            value_serde=value_serde,
-        )
+        serdes = Serdes(self.grouped.key_serde, value_serde)
+        return TableStore.of(chosen, self.graph.names, naming.TABLE_AGGREGATE, serdes)
 
     def aggregated(
         self, operator: TableOperator, node_name: str | None, prefix: str, store: TableStore

@@ -13,6 +13,7 @@ from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_node import GraphNode, TableNeed, TableNode, Wanted
 from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode, TableSourceNode
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
@@ -108,9 +109,8 @@ class DeclaredTable:
         """Return the store asked for; options without a name use up a number all the same."""
         if chosen is None:
             return None
-        return TableStore.of(
-            chosen, self.graph.names, prefix, key_serde=self.key_serde, value_serde=value_serde
-        )
+        serdes = Serdes(self.key_serde, value_serde)
+        return TableStore.of(chosen, self.graph.names, prefix, serdes)
 
     def _derived(
         self,
@@ -149,13 +149,8 @@ def table_of_topic(
     Serdes that only one of the two options has are taken for both, reading and keeping.
     """
     names = graph.names
-    store = TableStore.of(
-        materialized,
-        names,
-        f"{topic}-",
-        key_serde=consumed.key_serde,
-        value_serde=consumed.value_serde,
-    )
+    serdes = Serdes(consumed.key_serde, consumed.value_serde)
+    store = TableStore.of(materialized, names, f"{topic}-", serdes)
     read = replace(
         consumed,
         key_serde=consumed.key_serde or store.key_serde,
@@ -173,7 +168,7 @@ def table_of_topic(
         consumed=read,
     )
     graph.add(node)
-    table = _kept(graph, node, frozenset((source_name,)), store)
+    table = kept_table(graph, node, frozenset((source_name,)), store)
     return replace(table, key_serde=read.key_serde, value_serde=read.value_serde)
 
 
@@ -181,18 +176,17 @@ def table_of_stream(
     stream: DeclaredStream, materialized: Materialized[Any, Any], node_name: str | None
 ) -> DeclaredTable:
     """Declare a table of which a stream is the updates."""
-    graph, names = stream.graph, stream.graph.names
+    names = stream.graph.names
     name = names.node_or(node_name, naming.STREAM_TO_TABLE)
-    store = TableStore.of(
-        materialized,
-        names,
-        naming.STREAM_TO_TABLE,
-        key_serde=stream.key_serde,
-        value_serde=stream.value_serde,
-    )
+    store = TableStore.of(materialized, names, naming.STREAM_TO_TABLE, stream.serdes)
     if stream.repartition_required:
         options = Repartitioned(store.key_serde, store.value_serde)
         stream = stream.repartitioned(name, options, mergeable=True)
+    return updated_table(stream, name, store)
+
+
+def updated_table(stream: DeclaredStream, name: str, store: TableStore) -> DeclaredTable:
+    """Declare a table of which a stream is the updates, in the partitions of its keys."""
     node = TableNode(
         name,
         TableSourceOperator(store.name),
@@ -200,8 +194,8 @@ def table_of_stream(
         store.versioned,
         on_demand=store.queryable_name is None,
     )
-    graph.add(node, stream.node)
-    return _kept(graph, node, stream.sources, store)
+    stream.graph.add(node, stream.node)
+    return kept_table(stream.graph, node, stream.sources, store)
 
 
 def aggregated_table(
@@ -216,12 +210,13 @@ def aggregated_table(
         name, operator, store.builder(), store.versioned, window_grace_ms=window_grace_ms
     )
     stream.graph.add(node, stream.node)
-    return _kept(stream.graph, node, stream.sources, store)
+    return kept_table(stream.graph, node, stream.sources, store)
 
 
-def _kept(
+def kept_table(
     graph: StreamsGraph, node: TableNode, sources: frozenset[str], store: TableStore
 ) -> DeclaredTable:
+    """Return the table of a node that has a store."""
     return DeclaredTable(
         graph, node, sources, store.key_serde, store.value_serde, store.queryable_name
     )

@@ -16,12 +16,10 @@ from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
 from pystreams.stores.factories import Stores
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import window_retention
-from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.graph_node import GraphNode, Place
+from pystreams.topology.declarations.graph_nodes import StoringNode
 from pystreams.topology.graph import naming
-from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.distinct import DistinctOperator
 from pystreams.topology.options.operation_options import Repartitioned
 
@@ -50,19 +48,6 @@ class DistinctCall:
             checked(self.by, "distinct", KEY_VALUE)
 
 
-@dataclass(frozen=True, eq=False)
-class DistinctNode(GraphNode):
-    """An operator that drops repeated records, with its store."""
-
-    operator: DistinctOperator
-    store: StoreBuilder
-
-    def write(self, topology: Topology, place: Place) -> None:
-        """Add the operator and the store."""
-        topology.add_operator(self.name, self.operator, place.parents)
-        topology.add_state_store(self.store, self.name)
-
-
 def distinct_stream(stream: DeclaredStream, call: DistinctCall) -> DeclaredStream:
     """Declare the operation and return the stream without repeated records."""
     name = stream.graph.names.node_or(call.name, naming.STREAM_DISTINCT)
@@ -85,5 +70,5 @@ def distinct_stream(stream: DeclaredStream, call: DistinctCall) -> DeclaredStrea
             operator.store, operator.retention_ms, operator.stretch_ms, retain_duplicates=False
         ),
     )
-    node = DistinctNode(name, operator, Stores.window_store_builder(supplier, BYTES, LONG))
+    node = StoringNode(name, operator, Stores.window_store_builder(supplier, BYTES, LONG))
     return stream.followed_by(node, key_serde, stream.value_serde)

@@ -17,11 +17,11 @@ from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplie
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.contracts.user_functions import VALUE, with_or_without_key
-from pystreams.topology.declarations.declared_table import DeclaredTable
+from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.declared_table import DeclaredTable, updated_table
 from pystreams.topology.declarations.graph_node import (
     GraphNode,
     TableNeed,
-    TableNode,
     Wanted,
 )
 from pystreams.topology.declarations.graph_nodes import (
@@ -31,6 +31,7 @@ from pystreams.topology.declarations.graph_nodes import (
     StoringNode,
 )
 from pystreams.topology.declarations.joined_tables import TableJoinCall, row_joiner
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import StreamPartitioner
@@ -47,7 +48,6 @@ from pystreams.topology.operators.joins.foreign_key_serdes import (
     SubscriptionSerde,
 )
 from pystreams.topology.operators.joins.table_table_join import RowJoiner
-from pystreams.topology.operators.tables.changes import TableSourceOperator
 from pystreams.topology.options.materialized import Materialized, table_options
 from pystreams.topology.options.table_joined import TableJoined
 
@@ -240,24 +240,10 @@ class _ForeignKeyJoin:
         )
         graph.add(resolve, source)
         name = self._name("-result", naming.FOREIGN_KEY_OUTPUT)
-        store = TableStore.of(
-            call.materialized,
-            graph.names,
-            naming.FOREIGN_KEY_OUTPUT,
-            key_serde=table.key_serde,
-            value_serde=None,
-        )
-        node = TableNode(
-            name,
-            TableSourceOperator(store.name),
-            store.builder(),
-            store.versioned,
-            on_demand=store.queryable_name is None,
-        )
-        graph.add(node, resolve)
-        return DeclaredTable(
-            graph, node, sources, table.key_serde, store.value_serde, store.queryable_name
-        )
+        serdes = Serdes(table.key_serde, None)
+        store = TableStore.of(call.materialized, graph.names, naming.FOREIGN_KEY_OUTPUT, serdes)
+        resolved = DeclaredStream(graph, resolve, sources, *serdes)
+        return replace(updated_table(resolved, name, store), key_serde=table.key_serde)
 
     def _subscription_store(self, source: InternalTopicSourceNode) -> StoreSpecBuilder:
         engine = self._call.materialized.store_type or StoreEngine.ROCKSDB

@@ -20,6 +20,7 @@ from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_node import GraphNode, Place
 from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode
 from pystreams.topology.declarations.join_call import JoinCall
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
@@ -100,13 +101,9 @@ def declared_global_table(
         TopologyError: An option means nothing for a global table.
     """
     _check_consumed(consumed, "global_table")
-    store = TableStore.of(
-        replace(materialized, logging=False, caching=False, log_config={}),
-        graph.names,
-        f"{topic}-",
-        key_serde=consumed.key_serde,
-        value_serde=consumed.value_serde,
-    )
+    unlogged = replace(materialized, logging=False, caching=False, log_config={})
+    serdes = Serdes(consumed.key_serde, consumed.value_serde)
+    store = TableStore.of(unlogged, graph.names, f"{topic}-", serdes)
     if store.versioned:
         raise TopologyError(
             f"global_table({topic!r}): a global table keeps no history: leave "

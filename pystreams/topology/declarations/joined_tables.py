@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pystreams.topology.contracts.user_functions import with_or_without_key
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNeed, TableNode, Wanted
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
@@ -106,9 +107,7 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
     left.graph.check_same_builder(left.node, right.graph, right.node, "join")
     store = None
     if chosen is not None:
-        store = TableStore.of(
-            chosen, names, naming.TABLE_MERGE, key_serde=left.key_serde, value_serde=None
-        )
+        store = TableStore.of(chosen, names, naming.TABLE_MERGE, Serdes(left.key_serde, None))
     name = names.node_or(node_name, naming.TABLE_MERGE)
     join = TableJoin(joiner, left_required=kind != "outer_join", right_required=kind == "join")
     needs = []

@@ -16,6 +16,7 @@ from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.retentions import versioned_retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.options.materialized import Materialized
 
@@ -44,9 +45,7 @@ class TableStore:
         options: Materialized[Any, Any],
         names: NameCounter,
         prefix: str,
-        *,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
+        serdes: Serdes,
     ) -> TableStore:
         """Name the store; a number is used up only if the user gave no name.
 
@@ -54,14 +53,13 @@ class TableStore:
             options: What the user asked for.
             names: Names of the builder.
             prefix: Begins a generated name.
-            key_serde: Taken where the options have none.
-            value_serde: Taken where the options have none.
+            serdes: Taken where the options have none.
         """
         return cls(
             options.store_name or names.store(prefix),
             options.store_name,
-            options.key_serde or key_serde,
-            options.value_serde or value_serde,
+            options.key_serde or serdes.key,
+            options.value_serde or serdes.value,
             options,
         )
 

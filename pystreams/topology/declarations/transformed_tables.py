@@ -14,6 +14,7 @@ from pystreams.topology.contracts.user_functions import checked_supplier
 from pystreams.topology.declarations.declared_stream import check_store_names
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNode
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import stores_brought_by
@@ -73,13 +74,8 @@ def transformed_table(
     """
     store = None
     if chosen is not None and chosen.store_name is not None:
-        store = TableStore.of(
-            chosen,
-            table.graph.names,
-            naming.TABLE_TRANSFORM_VALUES,
-            key_serde=table.key_serde,
-            value_serde=None,
-        )
+        serdes = Serdes(table.key_serde, None)
+        store = TableStore.of(chosen, table.graph.names, naming.TABLE_TRANSFORM_VALUES, serdes)
     name = table.graph.names.node_or(node_name, naming.TABLE_TRANSFORM_VALUES)
     checked_supplier(supplier, name, "transform")
     check_store_names(stores, name)

@@ -40,6 +40,7 @@ from pystreams.topology.declarations.declared_groups import (
 )
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_nodes import SinkGraphNode
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
@@ -167,7 +168,8 @@ class WindowedGroups:
         Raises:
             TopologyError: Windows would not be kept as long as they may change.
         """
-        store = self.store(chosen, prefix, self.groups.grouped.key_serde, value_serde)
+        serdes = Serdes(self.groups.grouped.key_serde, value_serde)
+        store = self.store(chosen, prefix, serdes)
         late = self._late_records()
         operator = self.operator(store.name, fold, late)
         if aggregation is not None:
@@ -187,19 +189,14 @@ class WindowedGroups:
         return windows.grace_period_ms
 
     def store(
-        self,
-        chosen: Materialized[Any, Any],
-        prefix: str,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
+        self, chosen: Materialized[Any, Any], prefix: str, serdes: Serdes
     ) -> WindowedTableStore:
         """Return the store of an aggregation; options that have no name use up a number.
 
         Args:
             chosen: How results are kept.
             prefix: Begins a generated name.
-            key_serde: Serde of keys without their windows, where `chosen` has none.
-            value_serde: Serde of results, where `chosen` has none.
+            serdes: Of keys without their windows, and of results, where `chosen` has none.
 
         Raises:
             TopologyError: Windows would not be kept as long as they may change.
@@ -209,8 +206,7 @@ class WindowedGroups:
             replace(chosen, caching=chosen.caching and self._may_cache()),
             self.groups.stream.graph.names,
             prefix,
-            key_serde=key_serde,
-            value_serde=value_serde,
+            serdes,
         )
         return WindowedTableStore(
             kept.name,

@@ -121,11 +121,7 @@ class StreamsBuilder(SaysWhatIsMissing):
                 store (as `materialized=Materialized(name=...)` does).
         """
         naming.check_name(topic, "a topic")
-        keywords: dict[str, Any] = dict(options)
-        store_name = keywords.pop("name", None)
-        _refuse_store_options(keywords, "table")
-        chosen = options_of(Consumed, consumed, keywords, "table")
-        kept = _table_options(materialized, store_name, "table")
+        chosen, kept = _read_and_kept(consumed, materialized, options, "table")
         return KTable(table_of_topic(self._graph, topic, chosen, kept))
 
     def global_table(
@@ -153,11 +149,7 @@ class StreamsBuilder(SaysWhatIsMissing):
             TopologyError: An option means nothing for a global table.
         """
         naming.check_name(topic, "a topic")
-        keywords: dict[str, Any] = dict(options)
-        store_name = keywords.pop("name", None)
-        _refuse_store_options(keywords, "global_table")
-        chosen = options_of(Consumed, consumed, keywords, "global_table")
-        kept = _table_options(materialized, store_name, "global_table")
+        chosen, kept = _read_and_kept(consumed, materialized, options, "global_table")
         return GlobalKTable(declared_global_table(self._graph, topic, chosen, kept))
 
     def add_global_store(
@@ -226,22 +218,26 @@ def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
     return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
 
 
-def _refuse_store_options(keywords: dict[str, Any], where: str) -> None:
+def _read_and_kept(
+    consumed: Consumed[K, V] | None,
+    materialized: Materialized[K, V] | None,
+    options: Mapping[str, Any],
+    where: str,
+) -> tuple[Consumed[K, V], Materialized[K, V]]:
+    """Return how a table is read, and how it is kept: by the keyword `name`, for one."""
+    keywords = dict(options)
+    name = keywords.pop("name", None)
     known = {option.name for option in fields(Materialized)} - {"key_serde", "value_serde"}
     for option in sorted(known & keywords.keys()):
         raise TopologyError(
             f"{where} takes {option} as an option of its store: "
             f"materialized=Materialized({option}=...)"
         )
-
-
-def _table_options(
-    materialized: Materialized[K, V] | None, name: str | None, where: str
-) -> Materialized[K, V]:
+    read = options_of(Consumed, consumed, keywords, where)
     if materialized is not None and name is not None:
         raise TopologyError(
             f"{where}: it is named {name!r} and Materialized(...) is given: put the name into "
             "Materialized(name=...)"
         )
-    keywords = {} if materialized is not None else {"name": name}
-    return table_options(materialized, keywords, where)
+    named = {} if materialized is not None else {"name": name}
+    return read, table_options(materialized, named, where)

@@ -12,9 +12,9 @@ Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Literal, TextIO, Unpack, overload
+from typing import Any, ClassVar, Generic, Literal, Self, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import JSON, LONG, Serde
@@ -1401,13 +1401,10 @@ class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
         _check_windows(windows)
         if late is not None and not isinstance(late, str):
             checked(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
+        groups = WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(
-                WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
-            )
-        return TimeWindowedKStream(
-            WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
-        )
+            return SessionWindowedKStream(groups)
+        return TimeWindowedKStream(groups)
 
     @overload
     def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]: ...
@@ -1566,25 +1563,21 @@ class SessionWindowedCogroupedKStream(SaysWhatIsMissing, Generic[K, VAgg]):
         return KTable(self._cogroups.windowed(self._windows, fold, chosen, node_name))
 
 
-class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
-    """The records of a stream, grouped by key and cut into windows.
+class _WindowedKStream(SaysWhatIsMissing, Generic[K, V]):
+    """What records have in common that are cut into windows or sessions."""
 
-    Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
-    window, kept in a window store. A record without a key is dropped, and so is one whose window is
-    closed: stream time has come to its end and the grace period. One without a value is aggregated
-    as any other, but dropped by sliding windows. Options are given as to `KGroupedStream`.
-    """
+    _sessions: ClassVar[bool]
 
     def __init__(self, groups: WindowedGroups) -> None:
         self._groups = groups
 
-    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+    def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Return the same windows, with results sent on when the strategy says.
 
         Raises:
             TopologyError: Results would never be sent.
         """
-        return TimeWindowedKStream(self._groups.emitting(strategy))
+        return type(self)(self._groups.emitting(strategy))
 
     def count(
         self,
@@ -1594,7 +1587,7 @@ class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, int]],
     ) -> KTable[Windowed[K], int]:
         """Count the records of each key and window; `value_serde` is `serdes.LONG` unless given."""
-        chosen = windowed_table_options(materialized, options, "count", sessions=False)
+        chosen = self._options(materialized, options, "count")
         with_options = materialized is not None or bool(options)
         return KTable(self._groups.counted(chosen, node_name, with_options=with_options))
 
@@ -1609,12 +1602,29 @@ class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
         """Combine the values of each key and window.
 
         Args:
-            reducer: Called with (value so far, value) from a window's second record on; returning
-                None deletes its row.
+            reducer: Called with (value so far, value) from a window's second record on, and with
+                the values of two sessions that become one; returning None deletes the row.
         """
         checked(reducer, "reduce", ("so_far", "value"))
-        chosen = windowed_table_options(materialized, options, "reduce", sessions=False)
+        chosen = self._options(materialized, options, "reduce")
         return KTable(self._groups.reduced(reducer, chosen, node_name))
+
+    def _options(
+        self, given: Materialized[K, V2] | None, keywords: Mapping[str, Any], where: str
+    ) -> Materialized[K, V2]:
+        return windowed_table_options(given, keywords, where, sessions=self._sessions)
+
+
+class TimeWindowedKStream(_WindowedKStream[K, V]):
+    """The records of a stream, grouped by key and cut into windows.
+
+    Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
+    window, kept in a window store. A record without a key is dropped, and so is one whose window is
+    closed: stream time has come to its end and the grace period. One without a value is aggregated
+    as any other, but dropped by sliding windows. Options are given as to `KGroupedStream`.
+    """
+
+    _sessions = False
 
     @overload
     def aggregate(
@@ -1656,7 +1666,7 @@ class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the window's row. It may change what it was given and return that.
         """
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        chosen = self._options(materialized, options, "aggregate")
         if isinstance(initializer, Aggregation):
             initializer.check_alone(aggregator)
             return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
@@ -1665,7 +1675,7 @@ class TimeWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
         return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
 
 
-class SessionWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
+class SessionWindowedKStream(_WindowedKStream[K, V]):
     """The records of a stream, grouped by key and cut into sessions.
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
@@ -1675,42 +1685,7 @@ class SessionWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
     one without a value is aggregated as any other. Options are given as to `KGroupedStream`.
     """
 
-    def __init__(self, groups: WindowedGroups) -> None:
-        self._groups = groups
-
-    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Return the same sessions, with results sent on when the strategy says."""
-        return SessionWindowedKStream(self._groups.emitting(strategy))
-
-    def count(
-        self,
-        *,
-        node_name: str | None = None,
-        materialized: Materialized[K, int] | None = None,
-        **options: Unpack[MaterializedOptions[K, int]],
-    ) -> KTable[Windowed[K], int]:
-        """Count the records of each session; `value_serde` is `serdes.LONG` unless given."""
-        chosen = windowed_table_options(materialized, options, "count", sessions=True)
-        with_options = materialized is not None or bool(options)
-        return KTable(self._groups.counted(chosen, node_name, with_options=with_options))
-
-    def reduce(
-        self,
-        reducer: Callable[[V, V], V | None],
-        *,
-        node_name: str | None = None,
-        materialized: Materialized[K, V] | None = None,
-        **options: Unpack[MaterializedOptions[K, V]],
-    ) -> KTable[Windowed[K], V]:
-        """Combine the values of each session.
-
-        Args:
-            reducer: Called with (value so far, value) from a session's second record on, and with
-                the values of two sessions that become one; returning None deletes the row.
-        """
-        checked(reducer, "reduce", ("so_far", "value"))
-        chosen = windowed_table_options(materialized, options, "reduce", sessions=True)
-        return KTable(self._groups.reduced(reducer, chosen, node_name))
+    _sessions = True
 
     @overload
     def aggregate(
@@ -1755,7 +1730,7 @@ class SessionWindowedKStream(SaysWhatIsMissing, Generic[K, V]):
                 delete the session's row.
             merger: Called with (key, value so far, other value) when two sessions become one.
         """
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        chosen = self._options(materialized, options, "aggregate")
         if isinstance(initializer, Aggregation):
             initializer.check_alone(aggregator, merger)
             return KTable(self._groups.aggregated_by(initializer, chosen, node_name))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pystreams.topology.graph.java_order import InsertionOrderedTree, hash_order
-from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from pystreams.topology.graph.nodes import Node, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology, subtopologies_of
 
 
@@ -105,7 +105,7 @@ def _describe_subtopology(nodes: Mapping[str, Node], part: Subtopology) -> Subto
             kind=_kind(node),
             topics=_topics(node),
             pattern=node.pattern.pattern if isinstance(node, SourceNode) and node.pattern else None,
-            stores=tuple(hash_order(node.stores)) if isinstance(node, ProcessorNode) else (),
+            stores=tuple(hash_order(node.stores)),
             predecessors=tuple(predecessors[name]),
             successors=tuple(successors[name]),
         )
@@ -142,7 +142,7 @@ def _links(
 
     for name in hash_order(hash_order(part.nodes)):
         node = nodes[name]
-        for parent in () if isinstance(node, SourceNode) else node.parents:
+        for parent in node.parents:
             predecessors[name].add(parent)
             successors[parent].add(name)
             grow(parent, sizes[name])

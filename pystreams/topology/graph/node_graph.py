@@ -18,7 +18,6 @@ from pystreams.topology.graph.naming import check_name
 from pystreams.topology.graph.nodes import (
     CopartitionGroup,
     Node,
-    ProcessorNode,
     RepartitionTopic,
     SinkNode,
     SourceNode,
@@ -100,7 +99,7 @@ class NodeGraph:
         self._nodes[node.name] = node
         self._calls[node.name] = self._declared_by or users_call()
         self._children[node.name] = []
-        for parent in () if isinstance(node, SourceNode) else node.parents:
+        for parent in node.parents:
             self._children[parent].append(node.name)
 
     def _place_store(self, builder: StoreBuilder, users: tuple[str, ...]) -> None:
@@ -161,11 +160,7 @@ class NodeGraph:
 
     def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
         """Return the error of two builders of one name; names the processors of both."""
-        users = [
-            node.name
-            for node in self._nodes.values()
-            if isinstance(node, ProcessorNode) and store in node.stores
-        ]
+        users = [node.name for node in self._nodes.values() if store in node.stores]
         named = ", ".join(map(repr, (*users, *processors)))
         used_by = f" (processors {named})" if named else ""
         return TopologyError(

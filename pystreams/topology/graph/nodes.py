@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pystreams.record import Headers
 from pystreams.serdes import Serde
@@ -57,6 +57,8 @@ class SourceNode:
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
     is_global: bool = False
+    parents: ClassVar[tuple[str, ...]] = ()
+    stores: ClassVar[tuple[str, ...]] = ()
 
     def reads(self, topic: str) -> bool:
         """Return whether it reads a topic; internal topics by their names without prefix."""
@@ -91,6 +93,7 @@ class SinkNode:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     partitioner: StreamPartitioner | None = None
+    stores: ClassVar[tuple[str, ...]] = ()
 
 
 Node = SourceNode | ProcessorNode | SinkNode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pystreams.topology.graph.nodes import Node, ProcessorNode, SourceNode
+from pystreams.topology.graph.nodes import Node, SourceNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,10 @@ def subtopologies_of(nodes: Mapping[str, Node], stores: Iterable[str]) -> list[S
 
     store_user: dict[str, str] = {}
     for name, node in nodes.items():
-        if not isinstance(node, SourceNode):
-            for parent in node.parents:
-                root[find(name)] = find(parent)
-        if isinstance(node, ProcessorNode):
-            for store in node.stores:
-                root[find(name)] = find(store_user.setdefault(store, name))
+        for parent in node.parents:
+            root[find(name)] = find(parent)
+        for store in node.stores:
+            root[find(name)] = find(store_user.setdefault(store, name))
     groups: dict[str, list[str]] = {}
     for name in nodes:
         groups.setdefault(find(name), []).append(name)
@@ -70,9 +68,5 @@ def _is_global(nodes: Mapping[str, Node], names: list[str]) -> bool:
 def _stores_used(
     nodes: Mapping[str, Node], names: list[str], stores: Iterable[str]
 ) -> tuple[str, ...]:
-    used: set[str] = set()
-    for name in names:
-        node = nodes[name]
-        if isinstance(node, ProcessorNode):
-            used.update(node.stores)
+    used = {store for name in names for store in nodes[name].stores}
     return tuple(store for store in stores if store in used)

@@ -5,19 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.topology.graph.declaration_checks import check_values
 
-
-class _Options(Protocol):
-    """Any class of options: a dataclass."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-
-AnyOptions = TypeVar("AnyOptions", bound=_Options)
+AnyOptions = TypeVar("AnyOptions", bound="CheckedOptions")
 
 
 def options_of(
@@ -52,7 +45,12 @@ def options_of(
     return kind(**keywords)
 
 
-def check_options(options: Any) -> None:
-    """Refuse values that would only fail when the first record arrives."""
-    values = {option.name: getattr(options, option.name) for option in fields(options)}
-    check_values(type(options).__name__, **values)
+class CheckedOptions:
+    """The base of options: a dataclass whose values are looked at when it is made."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        """Refuse values that would only fail when the first record arrives."""
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        check_values(type(self).__name__, **values)

@@ -11,12 +11,12 @@ from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.retentions import check_number, versioned_retention
-from pystreams.topology.options.given_options import check_options, options_of
+from pystreams.topology.options.given_options import CheckedOptions, options_of
 from pystreams.topology.options.type_variables import K, V
 
 
 @dataclass(frozen=True)
-class Materialized(Generic[K, V]):
+class Materialized(CheckedOptions, Generic[K, V]):
     """How a table is kept.
 
     Attributes:
@@ -62,7 +62,7 @@ class Materialized(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and such that contradict each other."""
-        check_options(self)
+        super().__post_init__()
         if self.supplier is not None:
             _check_supplier(self, self.supplier)
         elif self.history_retention_ms is not None:

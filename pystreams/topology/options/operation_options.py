@@ -19,14 +19,14 @@ from pystreams.serdes import Serde
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.graph.nodes import StreamPartitioner
 from pystreams.topology.operators.idle_time import checked_timeout
-from pystreams.topology.options.given_options import check_options
+from pystreams.topology.options.given_options import CheckedOptions
 from pystreams.topology.options.type_variables import K, V, VOther
 
 OffsetReset = Literal["earliest", "latest", "none"]
 
 
 @dataclass(frozen=True)
-class Consumed(Generic[K, V]):
+class Consumed(CheckedOptions, Generic[K, V]):
     """How topics are read.
 
     Attributes:
@@ -43,10 +43,6 @@ class Consumed(Generic[K, V]):
     offset_reset: OffsetReset | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse options of a wrong type."""
-        check_options(self)
-
 
 class ConsumedOptions(TypedDict, Generic[K, V], total=False):
     """Keywords for `Consumed`."""
@@ -59,7 +55,7 @@ class ConsumedOptions(TypedDict, Generic[K, V], total=False):
 
 
 @dataclass(frozen=True)
-class Produced(Generic[K, V]):
+class Produced(CheckedOptions, Generic[K, V]):
     """How a topic is written.
 
     Attributes:
@@ -75,10 +71,6 @@ class Produced(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse options of a wrong type."""
-        check_options(self)
-
 
 class ProducedOptions(TypedDict, Generic[K, V], total=False):
     """Keywords for `Produced`."""
@@ -90,7 +82,7 @@ class ProducedOptions(TypedDict, Generic[K, V], total=False):
 
 
 @dataclass(frozen=True)
-class Grouped(Generic[K, V]):
+class Grouped(CheckedOptions, Generic[K, V]):
     """How records travel to their group, if they must.
 
     Attributes:
@@ -104,10 +96,6 @@ class Grouped(Generic[K, V]):
     value_serde: Serde[V] | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse options of a wrong type."""
-        check_options(self)
-
 
 class GroupedOptions(TypedDict, Generic[K, V], total=False):
     """Keywords for `Grouped`."""
@@ -118,7 +106,7 @@ class GroupedOptions(TypedDict, Generic[K, V], total=False):
 
 
 @dataclass(frozen=True)
-class Repartitioned(Generic[K, V]):
+class Repartitioned(CheckedOptions, Generic[K, V]):
     """How a stream is spread anew.
 
     Attributes:
@@ -138,7 +126,7 @@ class Repartitioned(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        check_options(self)
+        super().__post_init__()
         if self.num_partitions is not None and self.num_partitions < 1:
             raise TopologyError(f"num_partitions must be 1 or more, not {self.num_partitions}")
 
@@ -154,7 +142,7 @@ class RepartitionedOptions(TypedDict, Generic[K, V], total=False):
 
 
 @dataclass(frozen=True)
-class Joined(Generic[K, V, VOther]):
+class Joined(CheckedOptions, Generic[K, V, VOther]):
     """How a stream is brought to the table it is joined with.
 
     Attributes:
@@ -178,7 +166,7 @@ class Joined(Generic[K, V, VOther]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        check_options(self)
+        super().__post_init__()
         checked_timeout(self.idle_timeout_ms, "Joined")
         grace = self.grace_period_ms
         if grace is not None and grace < 0:

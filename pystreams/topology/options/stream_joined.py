@@ -10,13 +10,13 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
 from pystreams.topology.operators.idle_time import checked_timeout
-from pystreams.topology.options.given_options import check_options
+from pystreams.topology.options.given_options import CheckedOptions
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.type_variables import K, V, VOther
 
 
 @dataclass(frozen=True)
-class StreamJoined(Generic[K, V, VOther]):
+class StreamJoined(CheckedOptions, Generic[K, V, VOther]):
     """How two streams are joined: how their records are kept until they match, and under what name.
 
     Attributes:
@@ -55,7 +55,7 @@ class StreamJoined(Generic[K, V, VOther]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and stores of one name."""
-        check_options(self)
+        super().__post_init__()
         checked_timeout(self.idle_timeout_ms, "StreamJoined")
         this, other = self.this_store_supplier, self.other_store_supplier
         if this is not None and other is not None and this.name == other.name:

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Windowed
-from pystreams.topology.options.given_options import check_options
+from pystreams.topology.options.given_options import CheckedOptions
 from pystreams.topology.options.type_variables import K
 
 
@@ -26,7 +26,7 @@ class BufferFullStrategy(Enum):
 
 
 @dataclass(frozen=True)
-class BufferConfig:
+class BufferConfig(CheckedOptions):
     """How much a suppression may hold back, what it does then, and where it holds it.
 
     Made by `unbounded`, `max_records` or `max_bytes`; the other methods return a changed one. The
@@ -50,7 +50,7 @@ class BufferConfig:
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and bounds below 0."""
-        check_options(self)
+        super().__post_init__()
         for name, limit in (("max_records", self.record_limit), ("max_bytes", self.byte_limit)):
             if limit is not None and limit < 0:
                 raise TopologyError(f"BufferConfig: {name} must be 0 or more, not {limit}")
@@ -111,7 +111,7 @@ class BufferConfig:
 
 
 @dataclass(frozen=True)
-class Suppressed(Generic[K]):
+class Suppressed(CheckedOptions, Generic[K]):
     """When the changes of a table go on; made by `until_window_closes` or `until_time_limit`.
 
     Attributes:
@@ -126,7 +126,7 @@ class Suppressed(Generic[K]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and what could not be kept."""
-        check_options(self)
+        super().__post_init__()
         if not isinstance(self.buffer_config, BufferConfig):
             raise TopologyError(
                 "Suppressed: buffer_config must be a BufferConfig, such as "

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Generic
 
 from pystreams.topology.graph.nodes import StreamPartitioner
-from pystreams.topology.options.given_options import check_options
+from pystreams.topology.options.given_options import CheckedOptions
 from pystreams.topology.options.type_variables import K, VOther
 
 
 @dataclass(frozen=True)
-class TableJoined(Generic[K, VOther]):
+class TableJoined(CheckedOptions, Generic[K, VOther]):
     """How the two tables of a join by a foreign key are partitioned, if not by Kafka's murmur2.
 
     Attributes:
@@ -22,7 +22,3 @@ class TableJoined(Generic[K, VOther]):
 
     partitioner: StreamPartitioner | None = None
     other_partitioner: StreamPartitioner | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse options of a wrong type."""
-        check_options(self)

@@ -192,20 +192,16 @@ def _sink_needs(topology: Topology, node: SinkNode, call: UsersCall) -> Iterator
 def _sink_text(topology: Topology, node: SinkNode) -> str:
     if node.topic in topology.repartition_topics:
         return f"repartition topic {node.topic!r}"
-    return (
-        f"sink {node.name!r} (a function's topics)"
-        if callable(node.topic)
-        else (f"sink {node.name!r} ({node.topic})")
-    )
+    topics = "a function's topics" if callable(node.topic) else node.topic
+    return f"sink {node.name!r} ({topics})"
 
 
 def _store_users(topology: Topology) -> dict[str, str]:
     """Return for each store the first node that uses it."""
     users: dict[str, str] = {}
     for node in topology.nodes.values():
-        if isinstance(node, ProcessorNode):
-            for store in node.stores:
-                users.setdefault(store, node.name)
+        for store in node.stores:
+            users.setdefault(store, node.name)
     return users
 
 
@@ -273,8 +269,7 @@ def _lost_by(topology: Topology, need: _Need, part: _Part) -> ProcessorNode | No
                 return None
             if not own:
                 return found
-        if not isinstance(found, SourceNode):
-            waiting.extend(found.parents)
+        waiting.extend(found.parents)
     return None
 
 

@@ -10,7 +10,7 @@ Source: Kafka Streams' `RepartitionTopics` and `CopartitionedTopicsEnforcer`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pystreams.errors import TopologyError
@@ -68,6 +68,13 @@ def topics_of_source(plan: TopologyPlan, source: SourceNode, known: Mapping[str,
     return [plan.topic_name(topic) for topic in source.topics]
 
 
+def topics_of(
+    plan: TopologyPlan, sources: Iterable[SourceNode], known: Mapping[str, int]
+) -> list[str]:
+    """Return the real names of the topics that sources read, among the known ones."""
+    return [topic for source in sources for topic in topics_of_source(plan, source, known)]
+
+
 def partitions_of_tasks(
     plan: TopologyPlan, counts: Mapping[str, int]
 ) -> dict[TaskId, list[TopicPartition]]:
@@ -78,11 +85,7 @@ def partitions_of_tasks(
     """
     found = {}
     for part in plan.subtopologies:
-        topics = [
-            topic
-            for source in plan.sources_of(part)
-            for topic in topics_of_source(plan, source, counts)
-        ]
+        topics = topics_of(plan, plan.sources_of(part), counts)
         for number in range(max((counts[topic] for topic in topics), default=0)):
             found[TaskId(part.id, number)] = [
                 TopicPartition(topic, number) for topic in topics if number < counts[topic]
@@ -113,11 +116,8 @@ def _count_repartition_topics(plan: TopologyPlan, counts: dict[str, int]) -> Non
     while pending:
         resolved = []
         for real_name, topic in pending.items():
-            upstream: list[int] = []
             writers = plan.subtopologies_writing(topic.name)
-            for writer in writers:
-                found = _topic_counts(plan, writer, counts)
-                upstream.extend(found)
+            upstream = [count for part in writers for count in _topic_counts(plan, part, counts)]
             if upstream:
                 counts[real_name] = max(upstream)
                 resolved.append(real_name)
@@ -134,29 +134,16 @@ def _count_repartition_topics(plan: TopologyPlan, counts: dict[str, int]) -> Non
 def _topic_counts(
     plan: TopologyPlan, subtopology: Subtopology, counts: Mapping[str, int]
 ) -> list[int]:
-    return [
-        counts[topic]
-        for source in plan.sources_of(subtopology)
-        for topic in topics_of_source(plan, source, counts)
-        if topic in counts
-    ] or ([] if _has_unresolved(plan, subtopology, counts) else [1])
-
-
-def _has_unresolved(
-    plan: TopologyPlan, subtopology: Subtopology, counts: Mapping[str, int]
-) -> bool:
-    return any(
-        topic not in counts
-        for source in plan.sources_of(subtopology)
-        for topic in topics_of_source(plan, source, counts)
-    )
+    """Return the counts of its topics, as far as they are known; 1 of one that reads none."""
+    topics = topics_of(plan, plan.sources_of(subtopology), counts)
+    return [counts[topic] for topic in topics if topic in counts] if topics else [1]
 
 
 def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
     internal = plan.repartition_topics()
     for group in plan.topology.copartition_groups:
         sources = [node for node in plan.sources() if node.name in group.sources]
-        topics = [topic for node in sources for topic in topics_of_source(plan, node, counts)]
+        topics = topics_of(plan, sources, counts)
         fixed = {
             topic: counts[topic]
             for topic in topics

@@ -10,6 +10,7 @@ Source: Kafka Streams' `InternalTopologyBuilder.topicGroups`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -95,14 +96,20 @@ class TopologyPlan:
 
     def sink_topics(self) -> list[str]:
         """Return the user's topics that sinks with a fixed topic write to, sorted."""
-        internal = self.topology.repartition_topics
-        nodes = self.topology.nodes.values()
-        names = {
-            node.topic
-            for node in nodes
-            if isinstance(node, SinkNode) and isinstance(node.topic, str)
-        }
-        return sorted(names - internal.keys())
+        return sorted(self.written_topics().keys() - self.repartition_topics().keys())
+
+    def written_topics(self, nodes: Iterable[str] | None = None) -> dict[str, list[SinkNode]]:
+        """Return the topics with a fixed name that sinks write to, by real name, with the sinks.
+
+        Args:
+            nodes: Names of the nodes to look at; all when None.
+        """
+        found: dict[str, list[SinkNode]] = {}
+        for name in self.topology.nodes if nodes is None else nodes:
+            node = self.topology.nodes[name]
+            if isinstance(node, SinkNode) and isinstance(node.topic, str):
+                found.setdefault(self.topic_name(node.topic), []).append(node)
+        return found
 
     def source_patterns(self) -> list[re.Pattern[str]]:
         """Return the patterns of sources that read by pattern."""
@@ -119,12 +126,15 @@ class TopologyPlan:
 
     def output_topics(self) -> list[str]:
         """Return all topics with a fixed name that are written to, by real name, sorted."""
-        changelogs = {
-            self.changelog_topic(store.name)
+        return sorted({*self.sink_topics(), *self.repartition_topics(), *self.changelogs()})
+
+    def changelogs(self) -> dict[str, StoreBuilder]:
+        """Return the changelog topics, by real name, with the stores that they are of."""
+        return {
+            self.changelog_topic(store.name): store
             for subtopology in self.subtopologies
             for store in self.logged_stores(subtopology)
         }
-        return sorted({*self.sink_topics(), *self.repartition_topics(), *changelogs})
 
     def logged_stores(self, subtopology: Subtopology) -> list[StoreBuilder]:
         """Return the stores of a sub-topology that have a changelog."""
@@ -178,9 +188,8 @@ class TopologyPlan:
         fed: set[str] = set()
         for name in subtopology.nodes:
             node = self.topology.nodes[name]
-            parents = () if isinstance(node, SourceNode) else node.parents
-            own = set(node.stores) if isinstance(node, ProcessorNode) else set()
-            reaching = {store for parent in parents for store in above[parent]}
+            own = set(node.stores)
+            reaching = {store for parent in node.parents for store in above[parent]}
             fed.update(store for store in own if reaching - {store})
             above[name] = reaching | own
         return frozenset(fed)
@@ -191,10 +200,7 @@ class TopologyPlan:
         Args:
             topic: A topic that is read, by real name; repartition topics are followed.
         """
-        reached = self._reached_from(topic)
-        return sorted(
-            {name for node in reached if isinstance(node, ProcessorNode) for name in node.stores}
-        )
+        return sorted({name for node in self._reached_from(topic) for name in node.stores})
 
     def internal_topics_reached_from(self, topic: str) -> set[str]:
         """Return the changelogs and repartition topics that get what comes of a topic's records.
@@ -202,11 +208,10 @@ class TopologyPlan:
         Args:
             topic: As for `stores_reached_from`.
         """
-        sinks = (node for node in self._reached_from(topic) if isinstance(node, SinkNode))
-        written = {self.topic_name(sink.topic) for sink in sinks if isinstance(sink.topic, str)}
-        logged = {store.name for part in self.subtopologies for store in self.logged_stores(part)}
-        changelogs = map(self.changelog_topic, logged.intersection(self.stores_reached_from(topic)))
-        return written.intersection(self.repartition_topics()).union(changelogs)
+        written = self.written_topics(node.name for node in self._reached_from(topic))
+        changelogs = map(self.changelog_topic, self.stores_reached_from(topic))
+        internal = self.repartition_topics().keys() | self.changelogs().keys()
+        return internal.intersection({*written, *changelogs})
 
     def sources(self) -> list[SourceNode]:
         """Return the source nodes that tasks read, in the order they were added."""
@@ -245,11 +250,8 @@ class TopologyPlan:
         source = self.source_of_topic(topic)
         if source is not None:
             return source.key_serde, source.value_serde
-        sinks = (node for node in self.topology.nodes.values() if isinstance(node, SinkNode))
-        for sink in sinks:
-            if isinstance(sink.topic, str) and self.topic_name(sink.topic) == topic:
-                return sink.key_serde, sink.value_serde
-        return None
+        sinks = self.written_topics().get(topic)
+        return (sinks[0].key_serde, sinks[0].value_serde) if sinks else None
 
     def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
         """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""
@@ -271,11 +273,7 @@ class TopologyPlan:
             node = reached[name] = self.topology.nodes[name]
             if isinstance(node, SinkNode) and isinstance(node.topic, str):
                 coming += [other.name for other in self.sources() if node.topic in other.topics]
-            coming += [
-                child.name
-                for child in self.topology.nodes.values()
-                if not isinstance(child, SourceNode) and name in child.parents
-            ]
+            coming += self.topology.children(name)
         return list(reached.values())
 
     def _reads(self, source: SourceNode, topic: str) -> bool:
