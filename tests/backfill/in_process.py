@@ -56,15 +56,9 @@ class Row:
     headers: Headers = ()
 
     def message(self) -> HistoryMessage:
-        return HistoryMessage(
-            self.topic,
-            self.partition,
-            self.offset,
-            self.timestamp,
-            self.key,
-            self.value,
-            list(self.headers) or None,
-        )
+        headers = list(self.headers) or None
+        place = self.topic, self.partition, self.offset, self.timestamp
+        return HistoryMessage((*place, self.key, self.value, headers))
 
 
 @dataclass(frozen=True)
@@ -167,11 +161,20 @@ def run(
                 gaps_allowed=True,
             )
             batches += task.finish()
-            found = [row for batch in batches for row in batch.rows()]
+            found = [row for batch in batches for row in rows_of(batch)]
             results += found
             sequences.append([result for result in found if result.kind is ResultKind.OUTPUT])
     stores.close()
     return results
+
+
+def rows_of(batch: ResultBatch) -> list[Result]:
+    """Return the rows of a batch, one by one."""
+    numbered = enumerate(zip(batch.partitions, batch.records, strict=True), batch.sequence)
+    return [
+        Result(batch.kind, batch.task, batch.name, partition, sequence, timestamp, key, value, own)
+        for sequence, (partition, (key, value, timestamp, own)) in numbered
+    ]
 
 
 def batch_of(rows: Sequence[Row | tuple[Any, ...]]) -> pa.RecordBatch:

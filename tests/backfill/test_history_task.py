@@ -28,7 +28,7 @@ from pystreams.runtime.settings import task_settings
 from pystreams.stores.kinds.suppress import store as suppression_buffer
 from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.backfill.in_process import Row, in_order, run
+from tests.backfill.in_process import Row, in_order, rows_of, run
 from tests.backfill.live import by_key, databases_in, live_run, outcome_of
 from tests.parity.golden import Observations, decoded, read
 from tests.parity.topologies import TOPOLOGIES
@@ -209,7 +209,7 @@ def test_results_come_while_a_batch_is_processed_numbered_without_a_gap(tmp_path
     copies = [batch for batch in (*batches, *task.finish()) if batch.name == "out"]
 
     assert max(len(batch.records) for batch in batches) == RESULTS_PER_BATCH
-    sequences = [row.sequence for batch in copies for row in batch.rows()]
+    sequences = [row.sequence for batch in copies for row in rows_of(batch)]
     assert sequences == list(range(COPIES * len(rows)))
 
 
@@ -221,7 +221,7 @@ def test_what_is_logged_does_not_pile_up_until_a_commit(tmp_path: Path) -> None:
         sum(len(output.records) for output in task._task.state_manager.outputs())
         for _ in task.feed({TopicPartition("in", 0): [row.message() for row in rows]})
     ]
-    state = [row for batch in task.finish() for row in batch.rows() if row.name == "counts"]
+    state = [row for batch in task.finish() for row in rows_of(batch) if row.name == "counts"]
 
     assert max(logged) == 0
     assert [(row.key, row.value) for row in state] == [(b"k", (5_000).to_bytes(8, "big"))]

@@ -20,6 +20,7 @@ from pystreams.backfill.tasks.result_files import (
     arrow_batch,
     move_into_place,
 )
+from tests.backfill.in_process import rows_of
 
 
 def batch(
@@ -63,7 +64,7 @@ def test_rows_come_back_as_they_were_with_their_nulls_and_headers(attempt: Path)
     move_into_place(attempt, [written(attempt, [given])])
 
     staging = StagingDirectory(attempt.parent)
-    assert list(staging.files(0).rows(ResultKind.STATE, "counts", 2)) == list(given.rows())
+    assert list(staging.files(0).rows(ResultKind.STATE, "counts", 2)) == rows_of(given)
     assert counted(attempt, ResultKind.STATE) == {"counts": 3}
 
 

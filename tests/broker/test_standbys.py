@@ -15,11 +15,11 @@ from pystreams.cli.commands.status import status
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.client_factory import ConfluentClients
-from pystreams.runtime.cluster.standby_placement import range_shares
 from tests.broker.application import Application, Running
 from tests.broker.programs import write_counts
 from tests.broker.reading import delete_topics, long, produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.range_shares import range_shares
 
 if TYPE_CHECKING:
     from pathlib import Path

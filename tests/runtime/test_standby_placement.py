@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.group_description import GroupMember
-from pystreams.runtime.cluster.standby_placement import processes, range_shares, standby_tasks
+from pystreams.runtime.cluster.standby_placement import processes, standby_tasks
+from tests.range_shares import range_shares
 
 Tasks = dict[TaskId, list[TopicPartition]]
 

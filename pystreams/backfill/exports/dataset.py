@@ -158,11 +158,7 @@ class _Writing:
         ]
         rows = self._rows(whole, ResultKind.STATE, changelog.store)
         state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
-        key_serde, value_serde = None, None
-        if changelog.kind.has_serdes:
-            key_serde = changelog.key_serde or self.config.default_key_serde
-            value_serde = changelog.value_serde or self.config.default_value_serde
-        columns = exported(state, changelog, key_serde, value_serde)
+        columns = exported(state, changelog, *changelog.serdes(self.config))
         return self._write(columns, STORES, changelog.store)
 
     def _rows(self, stages: Sequence[StagedStage], kind: ResultKind, name: str) -> DataFrame:

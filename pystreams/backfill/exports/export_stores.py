@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pystreams.backfill.broker_waiting import REAL_WAITING
 from pystreams.backfill.exports.export_points import ExportPoints, TaskPoint, take_points
@@ -40,7 +40,6 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.ports import ClientFactory
-from pystreams.serdes import Serde
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -169,7 +168,7 @@ class _Export:
         from pystreams.backfill.spark.changelog_state import current_state
 
         own = records.filter(records["topic"] == changelog.topic)
-        rows = exported(current_state(own, changelog), changelog, *self._serdes(changelog))
+        rows = exported(current_state(own, changelog), changelog, *changelog.serdes(self.config))
         path = self.directory.path / changelog.store
         try:
             rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
@@ -196,11 +195,3 @@ class _Export:
             if ranges[partition].high_watermark > ends[partition.partition]
         ]
         return ends, frozenset(partition.partition for partition in written)
-
-    def _serdes(self, changelog: StoreChangelog) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-        if not changelog.kind.has_serdes:
-            return None, None
-        return (
-            changelog.key_serde or self.config.default_key_serde,
-            changelog.value_serde or self.config.default_value_serde,
-        )

@@ -7,7 +7,7 @@ state, and one at its end that says how far it came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -112,22 +112,6 @@ class ResultBatch:
     sequence: int
     records: Sequence[ProducedRecord]
 
-    def rows(self) -> Iterator[Result]:
-        """Return them one by one."""
-        numbered = enumerate(zip(self.partitions, self.records, strict=True), self.sequence)
-        for sequence, (partition, (key, value, timestamp, headers)) in numbered:
-            yield Result(
-                self.kind,
-                self.task,
-                self.name,
-                partition,
-                sequence,
-                timestamp,
-                key,
-                value,
-                headers,
-            )
-
 
 _Headers = list[tuple[str, bytes | None]] | None
 
@@ -139,18 +123,6 @@ class HistoryMessage(tuple[str, int, int, int, bytes | None, bytes | None, _Head
     """
 
     __slots__ = ()
-
-    def __new__(  # noqa: D102 - the class has it
-        cls,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: _Headers,
-    ) -> Self:
-        return tuple.__new__(cls, (topic, partition, offset, timestamp, key, value, headers))
 
     @classmethod
     def of_columns(

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import Retention, StoreKind
-from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -41,6 +41,15 @@ class StoreChangelog:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
 
+    def serdes(self, config: StreamsConfig) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+        """Return the serdes by which its keys and values are read; None where they are bytes."""
+        if not self.kind.has_serdes:
+            return None, None
+        return (
+            self.key_serde or config.default_key_serde,
+            self.value_serde or config.default_value_serde,
+        )
+
 
 def changelogs_of(
     plan: TopologyPlan, num_partitions: Mapping[str, int], stores: Iterable[str] = ()
@@ -70,7 +79,9 @@ def changelogs_of(
                     f"{plan.application_id!r} has never run with this topology, or runs under "
                     "another application.id: correct it"
                 )
-            found.append(_changelog(builder, topic, part.id, num_partitions[topic]))
+            spec = builder.spec
+            kept = spec.kind, spec.retention, spec.key_serde, spec.value_serde
+            found.append(StoreChangelog(spec.name, topic, part.id, num_partitions[topic], *kept))
     return found
 
 
@@ -95,19 +106,3 @@ def _check(plan: TopologyPlan, name: str) -> None:
             f"store {name!r} has no changelog (with_logging_disabled): what it holds is in its "
             "own directory only, and can't be read from here"
         )
-
-
-def _changelog(
-    builder: StoreBuilder, topic: str, subtopology: int, num_partitions: int
-) -> StoreChangelog:
-    spec = builder.spec
-    return StoreChangelog(
-        spec.name,
-        topic,
-        subtopology,
-        num_partitions,
-        spec.kind,
-        spec.retention,
-        spec.key_serde,
-        spec.value_serde,
-    )

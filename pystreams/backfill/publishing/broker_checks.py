@@ -159,8 +159,7 @@ class PublishingChecks:
         internal = self._plan.repartition_topics()
         ends = {
             partition: history.next_offset
-            for task in self._publication.tasks
-            for partition, history in task.histories.items()
+            for partition, history in self._publication.histories.items()
             if partition.topic in self._publication.edge_topics and partition.topic not in internal
         }
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
@@ -179,8 +178,7 @@ class PublishingChecks:
         edges = self._publication.edge_topics
         ends = {
             partition: history.next_offset
-            for task in self._publication.tasks
-            for partition, history in task.histories.items()
+            for partition, history in self._publication.histories.items()
             if partition.topic not in edges
         }
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))

@@ -44,7 +44,7 @@ class Standing(Enum):
 
 def partitions_of(publication: Publication) -> list[TopicPartition]:
     """Return all source partitions, sorted."""
-    return sorted(partition for task in publication.tasks for partition in task.histories)
+    return sorted(publication.histories)
 
 
 def edges_of(publication: Publication) -> list[TopicPartition]:
@@ -85,8 +85,7 @@ def claimed_offsets(
             if partition.topic in publication.edge_topics
             else history.start
         )
-        for task in publication.tasks
-        for partition, history in task.histories.items()
+        for partition, history in publication.histories.items()
     }
 
 
@@ -109,8 +108,7 @@ def handed_over(
                 history.numbers,
             ),
         )
-        for task in publication.tasks
-        for partition, history in task.histories.items()
+        for partition, history in publication.histories.items()
     }
 
 
@@ -161,16 +159,15 @@ def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
 
 def goes_on(publication: Publication, committed: Offsets) -> bool:
     """Return whether a group stands where a publication has handed it over, or further on."""
-    for task in publication.tasks:
-        for partition, history in task.histories.items():
-            offset = committed.get(partition)
-            if offset is None or is_being_published(offset.metadata):
-                return False
-            if published_by(offset.metadata) not in {None, publication.id}:
-                return False
-            is_edge = partition.topic in publication.edge_topics
-            if not is_edge and offset.next_offset < history.next_offset:
-                return False
+    for partition, history in publication.histories.items():
+        offset = committed.get(partition)
+        if offset is None or is_being_published(offset.metadata):
+            return False
+        if published_by(offset.metadata) not in {None, publication.id}:
+            return False
+        is_edge = partition.topic in publication.edge_topics
+        if not is_edge and offset.next_offset < history.next_offset:
+            return False
     return True
 
 

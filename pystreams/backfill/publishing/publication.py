@@ -95,6 +95,15 @@ class Publication:
     written: frozenset[tuple[str, int]]
     command: PublishingCommand = PublishingCommand.BACKFILL
 
+    @property
+    def histories(self) -> dict[TopicPartition, PartitionHistory]:
+        """The source partitions of all tasks."""
+        return {
+            partition: history
+            for task in self.tasks
+            for partition, history in task.histories.items()
+        }
+
 
 class PublishedRecords(NamedTuple):
     """Records of one task that have been published.

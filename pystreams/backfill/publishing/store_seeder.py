@@ -26,7 +26,6 @@ Spec: KIP-1035 (offsets beside the data).
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ from pystreams.stores.build import build_bulk_loaded_store
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
-from pystreams.stores.files.checkpoint_file import sync_directory
+from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -185,7 +184,8 @@ class StateSeeder:
                 self._left += 1
                 return
             built = unfinished / _STORES / builder.name
-            _write(built / _SEEDED_BY, self._publication.id)
+            write_synced(built / _SEEDED_BY, self._publication.id)
+            sync_directory(built)
             complete.parent.mkdir(exist_ok=True)
             built.rename(complete)
             sync_directory(complete.parent)
@@ -201,14 +201,17 @@ class StateSeeder:
             return False
         store, engine = build_bulk_loaded_store(builder.spec, self._run_entries)
         changelog = self._changelog(task_id, builder.name)
-        place = repeat(changelog.topic), repeat(changelog.partition), repeat(end - 1)
+        offsets = repeat(end - 1)
         records = 0
         try:
             store.init(self._context(directory, task_id, changelog.topic))
             for keys, values, timestamps, headers in self._state(task_id, builder.name):
                 # A changelog has no timestamp of 0: the producer sends it as 1.
                 times = [timestamp or 1 for timestamp in timestamps]
-                store.restore(list(map(HistoryMessage, *place, times, keys, values, headers)))
+                messages = HistoryMessage.of_columns(
+                    changelog, offsets, times, keys, values, headers
+                )
+                store.restore(messages)
                 records += len(times)
             if records:
                 store.close()
@@ -274,12 +277,3 @@ def _seeded_by(store: Path) -> str | None:
         return (store / _SEEDED_BY).read_text("utf-8")
     except OSError:
         return None
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file, and make it and its directory survive a power failure."""
-    with file.open("w", encoding="utf-8") as output:
-        output.write(text)
-        output.flush()
-        os.fsync(output.fileno())
-    sync_directory(file.parent)

@@ -19,7 +19,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pystreams.backfill.plan.rows import RESULT_TYPE, ResultKind
+from pystreams.backfill.plan.rows import RESULT_TYPE, Result, ResultKind
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.publishing.publication import PartitionHistory
 from pystreams.backfill.rescaling.move_plan import MovedSubtopology, RescaleRefusedError
@@ -30,18 +30,6 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.committed_offsets import with_numbers
 from pystreams.topology.operators.joins.foreign_key_serdes import SubscriptionSerde
-
-_COLUMNS = (
-    "kind",
-    "task",
-    "name",
-    "partition",
-    "sequence",
-    "timestamp",
-    "key",
-    "value",
-    "headers",
-)
 
 
 def moved_rows(
@@ -58,7 +46,7 @@ def moved_rows(
         begins: Where the new application begins to read.
     """
     frames = [_state_rows(records, part, changelog) for changelog in part.changelogs]
-    rows = reduce(_together, frames, _end_rows(spark, part, begins))
+    rows = reduce(DataFrame.unionByName, frames, _end_rows(spark, part, begins))
     salts = F.array(*map(F.lit, salts_of(part.new_tasks)))
     rows = rows.withColumn("salt", F.element_at(salts, F.col("task") + 1))
     rows = rows.repartition(part.new_tasks, "salt")
@@ -66,11 +54,7 @@ def moved_rows(
     # Ends have their sequence, the next offset.
     number = F.row_number().over(in_turn) - 1
     rows = rows.withColumn("sequence", F.coalesce("sequence", number).cast("bigint"))
-    return rows.sortWithinPartitions("kind", "name", "task", "sequence").select(*_COLUMNS)
-
-
-def _together(first: DataFrame, second: DataFrame) -> DataFrame:
-    return first.unionByName(second)
+    return rows.sortWithinPartitions("kind", "name", "task", "sequence").select(*Result._fields)
 
 
 def _state_rows(records: DataFrame, part: MovedSubtopology, changelog: StoreChangelog) -> DataFrame:

@@ -19,6 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
@@ -301,24 +302,21 @@ class KafkaSource:
         """Return the records, a scan a topic: a stage that reads one does not scan the others."""
         from pyspark.errors import AnalysisException
 
-        found: DataFrame | None = None
-        for topic in sorted({partition.topic for partition in bounds}):
-            own = {
-                partition.partition: has
-                for partition, has in bounds.items()
-                if partition.topic == topic
-            }
-            try:
-                scan = self._scan(spark, topic, own)
-            except AnalysisException as error:
-                first_line = str(error).strip().splitlines()[0]
-                raise HistoryError(
-                    f"Spark can't read from Kafka: {first_line}. A session of your own needs "
-                    "Spark's Kafka connector (spark.jars or spark.jars.packages) from its start: "
-                    "see pystreams.backfill.spark.connector_jars"
-                ) from error
-            found = scan if found is None else found.unionByName(scan)
-        return spark.createDataFrame([], HISTORY_TYPE) if found is None else found
+        own: dict[str, dict[int, PartitionBounds]] = {}
+        for (topic, number), has in sorted(bounds.items()):
+            own.setdefault(topic, {})[number] = has
+        try:
+            scans = [self._scan(spark, topic, of_topic) for topic, of_topic in own.items()]
+        except AnalysisException as error:
+            first_line = str(error).strip().splitlines()[0]
+            raise HistoryError(
+                f"Spark can't read from Kafka: {first_line}. A session of your own needs "
+                "Spark's Kafka connector (spark.jars or spark.jars.packages) from its start: "
+                "see pystreams.backfill.spark.connector_jars"
+            ) from error
+        if not scans:
+            return spark.createDataFrame([], HISTORY_TYPE)
+        return reduce(lambda some, more: some.unionByName(more), scans)
 
     def _scan(
         self, spark: SparkSession, topic: str, bounds: Mapping[int, PartitionBounds]

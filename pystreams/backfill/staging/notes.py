@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pystreams.backfill.staging.errors import StagingError
-from pystreams.stores.files.checkpoint_file import sync_directory
+from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 
 FORMAT_VERSION = 2
 _UNFINISHED = ".unfinished"
@@ -86,10 +86,7 @@ def _written(file: Path, content: Mapping[str, Any]) -> Path:
     """Write a note under a name that nobody else has."""
     unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex[:12]}{_UNFINISHED}")
     note = {"format_version": FORMAT_VERSION, **content}
-    with unfinished.open("w", encoding="utf-8") as output:
-        output.write(json.dumps(note, indent=2) + "\n")
-        output.flush()
-        os.fsync(output.fileno())
+    write_synced(unfinished, json.dumps(note, indent=2) + "\n")
     return unfinished
 
 

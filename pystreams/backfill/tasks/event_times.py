@@ -11,7 +11,7 @@ before it: the task itself meets it again, and says where and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -97,8 +97,10 @@ class _Asking:
         self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
         environment = settings.stores.environment
         defaults = environment.default_value_serde, environment.default_key_serde
-        self._key = _deserializer(filled(node.key_serde, environment.default_key_serde), topic)
-        self._value = _deserializer(filled_value(node.value_serde, *defaults), topic)
+        key_serde: Any = filled(node.key_serde, environment.default_key_serde)
+        value_serde: Any = filled_value(node.value_serde, *defaults)
+        self._key = seeing_deserializer(key_serde, topic)
+        self._value = seeing_deserializer(value_serde, topic)
         self._now_ms = now_ms
         self._highest = -1
 
@@ -126,8 +128,3 @@ class _Asking:
             return self._highest
         self._highest = max(self._highest, extracted)
         return self._highest
-
-
-def _deserializer(serde: Any, topic: str) -> Callable[[bytes, Any], Any]:
-    """Return the function that reads keys or values, as the task would choose it."""
-    return seeing_deserializer(serde, topic)

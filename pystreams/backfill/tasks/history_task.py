@@ -178,7 +178,7 @@ class HistoryTask:
                 self._topic_in_turn = topic
                 yield part
                 part = {}
-                self._flush_caches()
+                self._settle()
             part.setdefault(TopicPartition(topic, self._number), []).extend(messages)
         yield part
 
@@ -260,7 +260,7 @@ class HistoryTask:
         manager, settings = self._task.state_manager, self._settings
         uncommitted_bytes, cached_bytes = manager.measure()
         if cached_bytes > settings.cache_max_bytes:
-            self._flush_caches()
+            self._settle()
             uncommitted_bytes = manager.uncommitted_bytes()
         limit = settings.uncommitted_max_bytes
         asked = self._task.commit_requested
@@ -270,16 +270,12 @@ class HistoryTask:
 
     def _commit(self) -> None:
         """Make the stores' writes durable."""
-        self._flush_caches()
+        self._settle()
         self._forget_logged()
         self._task.post_commit()
 
-    def _flush_caches(self) -> None:
-        """Let caches forward what they hold back, now."""
-        self._settle()
-
     def _settle(self) -> None:
-        """Let go all that operators hold back; what is to be tried again is waited for.
+        """Let go all that operators and caches hold back; what is to be tried again is waited for.
 
         To the task just the waits pass: what the user's code sees of the time is the same in each
         run of the backfill.

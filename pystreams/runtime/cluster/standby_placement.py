@@ -33,24 +33,6 @@ def in_order(members: Iterable[GroupMember]) -> list[GroupMember]:
     return sorted(members, key=_rank)
 
 
-def range_shares(
-    members: Collection[GroupMember], partitions: Mapping[str, int]
-) -> dict[str, set[TopicPartition]]:
-    """Return what range gives to each member, by member id, if all read the same topics.
-
-    Args:
-        partitions: How many partitions each topic has.
-    """
-    shares: dict[str, set[TopicPartition]] = {}
-    for index, member in enumerate(in_order(members)):
-        shares[member.member_id] = {
-            TopicPartition(topic, number)
-            for topic, count in partitions.items()
-            for number in _share(count, index, len(members))
-        }
-    return shares
-
-
 def processes(members: Iterable[GroupMember]) -> dict[str, str]:
     """Return the process that each member is a thread of, by member id.
 

@@ -32,7 +32,7 @@ from pystreams.errors import StateDirectoryError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.stores.contracts.state_store import StoreEnvironment
-from pystreams.stores.files.checkpoint_file import sync_directory
+from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -145,9 +145,6 @@ def _tell(found: Comparison) -> None:
 def _write(file: Path, text: str) -> None:
     # Processes that share the directory may write at the same time.
     temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as output:
-        output.write(f"{text}\n")
-        output.flush()
-        os.fsync(output.fileno())
+    write_synced(temporary, f"{text}\n")
     temporary.replace(file)
     sync_directory(file.parent)

@@ -67,12 +67,17 @@ def write_checkpoint(file: Path, offsets: Mapping[TopicPartition, int | None]) -
     for (topic, partition), offset in offsets.items():
         lines.append(f"{topic} {partition} {OFFSET_UNKNOWN if offset is None else offset}")
     temporary = file.with_name(f"{file.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as output:
-        output.write("\n".join(lines) + "\n")
-        output.flush()
-        os.fsync(output.fileno())
+    write_synced(temporary, "\n".join(lines) + "\n")
     temporary.replace(file)
     sync_directory(file.parent)
+
+
+def write_synced(file: Path, text: str) -> None:
+    """Write a file whose content survives a power failure; for its name, sync its directory."""
+    with file.open("w", encoding="utf-8") as output:
+        output.write(text)
+        output.flush()
+        os.fsync(output.fileno())
 
 
 def sync_directory(directory: Path) -> None:
