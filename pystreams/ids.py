@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,11 @@ class TopicPartition(NamedTuple):
     def __str__(self) -> str:
         """Return `topic-partition`, which is also the key of the `offsets` column family."""
         return f"{self.topic}-{self.partition}"
+
+
+def all_partitions(topics: Iterable[str], counts: Mapping[str, int]) -> list[TopicPartition]:
+    """Return all partitions of topics, of each as many as it has."""
+    return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]
 
 
 def firsts_of(topics: Iterable[str]) -> list[TopicPartition]:

@@ -10,7 +10,7 @@ the next one, and what a live application has open shows in the group's members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.backfill.staging.directory import begun_identity
 from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition, firsts_of
+from pystreams.ids import TopicPartition, all_partitions, firsts_of
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.cluster.publishing_mark import (
     PublishingMark,
@@ -95,7 +95,7 @@ class Lookout:
         if missing:
             raise MissingSourceTopicError(missing)
         wanted = WantedTopics(tuple(self.plan.source_topics()), tuple(self.plan.source_patterns()))
-        partitions = _partitions(wanted.among(counts), counts)
+        partitions = all_partitions(wanted.among(counts), counts)
         need = self._of_lag(partitions, above)
         # What is begun has its bounds already.
         return need if begun_identity(staging) is None else replace(need, starts={})
@@ -149,12 +149,6 @@ def _interrupted(partition: TopicPartition, metadata: str, staging: Path) -> Bac
             "or name their directory"
         )
     return BackfillNeed(True, "a backfill is published in part", with_outputs=mark.with_outputs)
-
-
-def _partitions(topics: Iterable[str], counts: Mapping[str, int]) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic, number) for topic in sorted(topics) for number in range(counts[topic])
-    ]
 
 
 def _not_needed(why: str, lag_records: int | None = None) -> BackfillNeed:

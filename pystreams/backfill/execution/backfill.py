@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -301,8 +302,7 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
 
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for of_stage in counts:
-        for name, count in of_stage.items():
-            found[name] = found.get(name, 0) + count
+        found.update(of_stage)
     return dict(sorted(found.items()))

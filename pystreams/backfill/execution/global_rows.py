@@ -22,7 +22,6 @@ class GlobalRows:
     """What the global stores of one run are filled from; used by its driver.
 
     Args:
-        plan: What is to be run.
         history: What it reads.
         staging: Where rows are put for the workers.
     """

@@ -97,7 +97,6 @@ class StageMeter:
     """Makes the progress of one stage out of counts and times.
 
     Args:
-        begun: The stage as it begins.
         now_ms: When it begins, by the monotonic clock (ms).
     """
 
@@ -132,7 +131,6 @@ class StageWatch:
     looks at the counts.
 
     Args:
-        begun: The stage as it begins.
         counts: What the workers count.
         spark_tasks: Asks Spark for its tasks.
         tell: Told.

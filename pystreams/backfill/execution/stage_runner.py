@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,6 @@ class Execution:
     """Runs the stages of one backfill; used once.
 
     Args:
-        plan: What is to be run.
         history: What it reads.
         staging: Where results go.
         started_ms: The wall-clock time of the whole backfill (ms).
@@ -218,7 +218,8 @@ class Execution:
             for topic in stage.topics
             for number in range(self._plan.num_partitions.get(topic, 1))
         }
-        bounds = {} if reader is None else self._bounds_of(stage)
+        own = {at: has for at, has in self._bounds.items() if at.topic in stage.topics}
+        bounds = {} if reader is None else own
         return StageJob(
             self._plan,
             stage,
@@ -229,13 +230,6 @@ class Execution:
             worker_set_up(),
             global_history,
         )
-
-    def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
-        return {
-            partition: has
-            for partition, has in self._bounds.items()
-            if partition.topic in stage.topics
-        }
 
     def _first_offset(self, partition: TopicPartition) -> int:
         has = self._bounds.get(partition)
@@ -249,7 +243,7 @@ class Execution:
 
     def _written_rows(self, stage: Stage) -> DataFrame | None:
         """Return what earlier stages wrote for the topics of this one."""
-        found: DataFrame | None = None
+        found: list[DataFrame] = []
         for earlier in self._done:
             topics = sorted(earlier.outputs.keys() & set(stage.topics))
             if not topics:
@@ -260,7 +254,7 @@ class Execution:
             rows = rows.filter(
                 (F.col("kind") == int(ResultKind.OUTPUT)) & F.col("name").isin(topics)
             )
-            rows = rows.select(
+            written = rows.select(
                 F.col("name").alias("topic"),
                 "partition",
                 F.lit(None).cast("bigint").alias("offset"),
@@ -271,9 +265,9 @@ class Execution:
                 F.lit(earlier.position).alias("stage"),
                 "task",
                 F.col("sequence").alias("place"),
-            ).select(*ROWS)
-            found = rows if found is None else found.unionByName(rows)
-        return found
+            )
+            found.append(written.select(*ROWS))
+        return reduce(DataFrame.unionByName, found) if found else None
 
     def _behind(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
         """Return the bounds of topics that have a history and are written as well."""

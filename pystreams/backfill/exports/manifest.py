@@ -36,7 +36,6 @@ from typing import Any
 from pystreams.backfill.exports.export_points import ExportPoints
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -124,7 +123,7 @@ def manifest_content(
         "stores": {store.changelog.store: _store(store) for store in stores},
         "tasks": {
             str(task.task_id): {
-                "source_offsets": _by_name(task.source_offsets),
+                "source_offsets": {str(at): n for at, n in sorted(task.source_offsets.items())},
                 "exact": task.exact,
             }
             for task in points.tasks
@@ -145,10 +144,6 @@ def _store(store: ExportedStore) -> dict[str, Any]:
             for number, end in sorted(store.ends.items())
         },
     }
-
-
-def _by_name(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 def _read_names(file: Path) -> list[str]:

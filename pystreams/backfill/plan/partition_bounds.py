@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class PartitionBounds(NamedTuple):
 
 def records_by_topic(bounds: Mapping[TopicPartition, PartitionBounds]) -> dict[str, int]:
     """Return how many records each topic has, an upper bound where the partitions' are."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for partition, has in bounds.items():
-        found[partition.topic] = found.get(partition.topic, 0) + has.records
-    return found
+        found[partition.topic] += has.records
+    return dict(found)

@@ -13,7 +13,7 @@ from pystreams.backfill.publishing.hand_over import (
 )
 from pystreams.backfill.publishing.publication import Publication, PublishingCommand
 from pystreams.backfill.publishing.topic_retention import TopicRetention
-from pystreams.ids import TopicPartition, firsts_of
+from pystreams.ids import TopicPartition, all_partitions, firsts_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.cluster.topic_ids import known_ids
 from pystreams.runtime.ports import AdminPort
@@ -285,9 +285,5 @@ def refuse_used_group(
     }
     if own:
         raise PublishingRefusedError(why_not_free(own, command))
-    changelogs = [
-        TopicPartition(topic, number)
-        for topic in sorted(plan.changelogs().keys() & counts.keys())
-        for number in range(counts[topic])
-    ]
+    changelogs = all_partitions(sorted(plan.changelogs().keys() & counts.keys()), counts)
     refuse_filled(changelogs, admin, waiting, command)

@@ -98,7 +98,6 @@ def check_begun(
     Args:
         path: The directory.
         begun: What was begun there.
-        plan: What is to be run.
         configuration: What it is to be run with; see `fingerprint.declared_configuration`.
         num_partitions: The partition counts of topics now.
 

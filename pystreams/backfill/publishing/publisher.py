@@ -120,12 +120,10 @@ class Publisher:
     """Publishes one publication; used once, by one thread.
 
     Args:
-        publication: What to publish.
         topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
         settings: How.
         progress: Told of each committed transaction, and first of what an earlier run published.
-        waiting: How it waits.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from pystreams.backfill.rescaling.move_plan import (
     RescaleRefusedError,
 )
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, all_partitions
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
@@ -150,7 +150,7 @@ class RescaleChecks:
             subtopology = self.plan.old.by_id[part.id]
             counts = {topic.old_name: topic.new_count for topic in part.topics}
             for store, topic in sorted(self.plan.old.source_changelogs(subtopology).items()):
-                own = [TopicPartition(topic, number) for number in range(counts[topic])]
+                own = all_partitions([topic], counts)
                 if topic in self.anew or group.committed.keys() >= set(own):
                     continue
                 held = {partition: group.ranges.get(partition) for partition in own}

@@ -40,7 +40,6 @@ class Staging:
         begins: Where the new application begins to read.
         source: Reads the changelogs.
         directory: The staging directory; held.
-        identity: What it is of.
         started_ms: When it was begun (ms since the epoch).
     """
 

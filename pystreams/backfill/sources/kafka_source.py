@@ -36,7 +36,7 @@ from pystreams.backfill.sources.history import (
 from pystreams.backfill.sources.partition_reader import KafkaPartitionReader
 from pystreams.config import StreamsConfig
 from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition, firsts_of
+from pystreams.ids import TopicPartition, all_partitions, firsts_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -214,9 +214,7 @@ class KafkaSource:
         if missing:
             raise MissingSourceTopicError(missing)
         topics = wanted.among(counts)
-        partitions = [
-            TopicPartition(topic, number) for topic in topics for number in range(counts[topic])
-        ]
+        partitions = all_partitions(topics, counts)
         self._refuse_unknown(partitions)
         self._refuse_other_than(wanted.begun)
         new = [partition for partition in partitions if partition not in wanted.begun]

@@ -103,7 +103,6 @@ class Manifest:
     """What a complete staging directory holds.
 
     Attributes:
-        identity: What the backfill is of.
         stages: Its stages, in the order they ran.
         started_ms: When it was begun (ms since the epoch).
         seconds: How long all stages took, by the wall clock.
@@ -171,7 +170,6 @@ class StagingDirectory:
         """Claim the directory for a backfill; return when it was begun first (ms).
 
         Args:
-            identity: What it is of.
             now_ms: The time (ms since the epoch).
             asked: Bounds that were asked for by something that has become offsets; of a directory
                 that is claimed already, they must be those of the first time.

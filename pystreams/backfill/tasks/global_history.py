@@ -94,7 +94,6 @@ class FilledGlobalStores:
 
     Args:
         plan: What they are of.
-        settings: What the tasks of a process share.
         history: What they are filled from.
         now_ms: The wall-clock time of the whole backfill (ms).
         root: Returns the directory in which they have one of their own.

@@ -69,7 +69,6 @@ def fed_by_reader(
     Args:
         reader: Reads the partitions.
         bounds: The partitions, and what is to be read of each.
-        taken: Told how many records have been taken.
 
     Raises:
         StreamsError: As `PartitionReader.read` and `HistoryTask.feed`.

@@ -131,7 +131,6 @@ def run_tasks(
     Args:
         payload: A packed `StageJob`.
         batches: History, sorted by task and as each is to take it.
-        taken: Told how many records have been taken.
 
     Returns:
         One row of `result_files.WRITTEN_TYPE`, when all is written.
@@ -152,7 +151,6 @@ def run_reading_tasks(
     Args:
         payload: A packed `StageJob` with a reader.
         numbers: The tasks.
-        taken: Told how many records have been taken.
 
     Returns:
         One row, when all is written.

@@ -151,15 +151,7 @@ class StateDirectory:
 
     def task_ids(self) -> list[TaskId]:
         """Return the tasks that have a directory on the disk, in order."""
-        found = []
-        for entry in self._attempt(lambda: list(self.directory.iterdir())):
-            try:
-                task_id = TaskId.parse(entry.name)
-            except ValueError:
-                continue
-            if entry.is_dir() and str(task_id) == entry.name:
-                found.append(task_id)
-        return sorted(found)
+        return self._attempt(partial(tasks_in, self.directory))
 
     # ------------------------------------------------------------------ age and removal
 
@@ -194,17 +186,13 @@ class StateDirectory:
                 it still has its name.
         """
         directory = self.directory / str(task_id)
-        doomed = self.directory / f"{task_id}{_REMOVED}{uuid.uuid4().hex}"
         with self._lock:
             if task_id in self._held:
                 return False
             lock = self._attempt(partial(_lock_directory, directory))
             if lock is None:
                 return False
-            try:
-                self._attempt(partial(directory.rename, doomed))
-            finally:
-                lock.release()
+            doomed = self._doomed(directory, lock)
         self.discard(doomed)
         return True
 
@@ -228,13 +216,7 @@ class StateDirectory:
             lock = self._attempt(partial(FileLock.taken, self._process_file(slot or 0)))
             if lock is None:
                 return False
-        doomed = self.directory / f"{directory.name}{_REMOVED}{uuid.uuid4().hex}"
-        try:
-            self._attempt(partial(directory.rename, doomed))
-        finally:
-            if lock is not None:
-                lock.release()
-        self.discard(doomed)
+        self.discard(self._doomed(directory, lock))
         return True
 
     def leftovers(self) -> list[Path]:
@@ -255,6 +237,16 @@ class StateDirectory:
     def _make(self) -> None:
         self.directory.parent.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
         self.directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
+
+    def _doomed(self, directory: Path, lock: FileLock | None) -> Path:
+        """Take a directory's name away, in one step, and give up its lock; return where it is."""
+        doomed = self.directory / f"{directory.name}{_REMOVED}{uuid.uuid4().hex}"
+        try:
+            self._attempt(partial(directory.rename, doomed))
+        finally:
+            if lock is not None:
+                lock.release()
+        return doomed
 
     def _take_slot(self) -> tuple[int, FileLock]:
         for slot in range(_SLOTS_MAX):
@@ -293,6 +285,19 @@ class StateDirectory:
                 reason = f"{reason}: {error.filename}"
             message = f"state directory {self.directory} can't be used ({reason}): {cure}"
             raise StateDirectoryError(message) from error
+
+
+def tasks_in(directory: Path) -> list[TaskId]:
+    """Return the tasks that have a directory below one, which need not be there; looks only."""
+    found = []
+    for entry in directory.iterdir() if directory.is_dir() else ():
+        try:
+            task_id = TaskId.parse(entry.name)
+        except ValueError:
+            continue
+        if entry.is_dir() and str(task_id) == entry.name:
+            found.append(task_id)
+    return sorted(found)
 
 
 def _lock_directory(directory: Path) -> FileLock | None:

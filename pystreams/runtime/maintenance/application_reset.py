@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pystreams.errors import FatalStreamsError, StreamsError
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.ids import TaskId, TopicPartition, all_partitions
+from pystreams.runtime.adapters.state_directory import StateDirectory, tasks_in
 from pystreams.runtime.cluster.committed_offsets import (
     UNKNOWN_TIME,
     CommittedOffset,
@@ -112,7 +112,7 @@ class ApplicationReset:
             internal_topics=sorted(own & counts.keys()),
             orphans=[topic for topic in sorted(counts) if self._looks_own(topic, own)],
             directory=directory,
-            tasks=_tasks_in(directory),
+            tasks=tasks_in(directory),
         )
 
     def execute(
@@ -198,12 +198,7 @@ class ApplicationReset:
             )
         internal = self._plan.repartition_topics()
         read = set(topics_of(self._plan, self._plan.sources(), counts))
-        topics = (read - internal.keys()) & counts.keys()
-        return [
-            TopicPartition(topic, number)
-            for topic in sorted(topics)
-            for number in range(counts[topic])
-        ]
+        return all_partitions(sorted((read - internal.keys()) & counts.keys()), counts)
 
     def _remove_state(self, found: ResetPlan, told: Callable[[str], None]) -> list[str]:
         """Remove this machine's task directories, and global stores; return what could not be."""
@@ -257,16 +252,3 @@ def why_members(group: str, members: Sequence[str]) -> str:
         "less than session.timeout.ms ago, as long as a static member stays in its group. Stop "
         "it, wait for its session to end, and run the reset again"
     )
-
-
-def _tasks_in(directory: Path) -> list[TaskId]:
-    """Return the tasks that have a directory; looks only."""
-    found = []
-    for entry in directory.iterdir() if directory.is_dir() else ():
-        try:
-            task_id = TaskId.parse(entry.name)
-        except ValueError:
-            continue
-        if str(task_id) == entry.name:
-            found.append(task_id)
-    return sorted(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pystreams.ids import TaskId, TopicPartition
+from pystreams.ids import TaskId, TopicPartition, all_partitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.cluster.group_description import (
     GroupDescription,
@@ -89,11 +89,7 @@ def group_status(
         partition: member for member in description.members for partition in member.partitions
     }
     topics = {at.topic for at in (*committed, *owners)} & existing.keys()
-    wanted = [
-        TopicPartition(topic, number)
-        for topic in sorted(topics)
-        for number in range(existing[topic])
-    ]
+    wanted = all_partitions(sorted(topics), existing)
     ranges = admin.offset_ranges(wanted)
     times_ms = _times_of_first(reader, _behind(committed, ranges))
     partitions = []

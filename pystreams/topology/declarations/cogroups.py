@@ -117,7 +117,6 @@ class Cogroups:
         Args:
             windows: How time is cut.
             fold: Begins and merges results; its aggregator is that of each stream.
-            chosen: How results are kept.
             node_name: Begins the names of the nodes; None generates them.
         """
         windowed = WindowedGroups(next(iter(self.aggregators)), windows)

@@ -95,7 +95,6 @@ class TableGroups:
     """The rows of a table, grouped.
 
     Attributes:
-        graph: What its builder has declared.
         node: The operation that sends changes to groups.
         grouped: How they travel there.
     """

@@ -77,7 +77,6 @@ class DeclaredGlobalTable:
     """A global table, as a join must know it.
 
     Attributes:
-        graph: What its builder has declared.
         node: The operation that makes it.
         store: Name of its store.
         queryable_store_name: The same if the user gave it.

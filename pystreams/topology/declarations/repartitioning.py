@@ -26,7 +26,6 @@ def new_repartition(
     """Return the node of a repartition; three numbers are used up, whatever its name is.
 
     Args:
-        names: Names of the builder.
         topic_prefix: The topic's name without `-repartition`. When it is generated, sink, filter
             and source have numbers; else they are named after the topic.
         options: Serdes, partitioner, number of partitions; the name in it is not looked at.

@@ -108,18 +108,17 @@ def suppressed_table(
     return replace(table, node=node, queryable_store_name=None)
 
 
-def window_grace_ms(graph: StreamsGraph, node: GraphNode) -> int:
+def window_grace_ms(graph: StreamsGraph, node: GraphNode, below: tuple[str, ...] = ()) -> int:
     """Return how long the windows of a table may change after their end (ms).
 
     That of the windowed aggregation above it; of several the longest.
 
+    Args:
+        below: The way here, for the error.
+
     Raises:
         TopologyError: There is none on one of the ways up.
     """
-    return _longest_grace_ms(graph, node, ())
-
-
-def _longest_grace_ms(graph: StreamsGraph, node: GraphNode, below: tuple[str, ...]) -> int:
     if isinstance(node, TableNode) and node.window_grace_ms is not None:
         return node.window_grace_ms
     way = (node.name, *below)
@@ -130,7 +129,7 @@ def _longest_grace_ms(graph: StreamsGraph, node: GraphNode, below: tuple[str, ..
             f"there is none above ({' -> '.join(way)}): put windowed_by(...) before the "
             "aggregation, or use Suppressed.until_time_limit"
         )
-    return max(_longest_grace_ms(graph, parent, way) for parent in parents)
+    return max(window_grace_ms(graph, parent, way) for parent in parents)
 
 
 def _buffer(store: str, table: DeclaredTable, config: BufferConfig) -> StoreSpecBuilder:

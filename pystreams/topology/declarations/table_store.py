@@ -26,7 +26,6 @@ class TableStore:
     """How one table is kept.
 
     Attributes:
-        name: The store's name.
         queryable_name: The same name if the user gave it, else None.
         key_serde: How keys are stored.
         value_serde: How values are stored.
@@ -51,7 +50,6 @@ class TableStore:
 
         Args:
             options: What the user asked for.
-            names: Names of the builder.
             prefix: Begins a generated name.
             serdes: Taken where the options have none.
         """

@@ -108,7 +108,6 @@ class WindowedGroups:
         """Declare a count.
 
         Args:
-            chosen: How results are kept.
             node_name: The node's name; None generates one.
             with_options: Whether the user said anything about the store.
         """
@@ -159,7 +158,6 @@ class WindowedGroups:
 
         Args:
             fold: What is done with the records of a window.
-            chosen: How results are kept.
             node_name: The node's name; None generates one.
             prefix: Begins generated names.
             value_serde: Serde of results, where `chosen` has none.
@@ -194,7 +192,6 @@ class WindowedGroups:
         """Return the store of an aggregation; options that have no name use up a number.
 
         Args:
-            chosen: How results are kept.
             prefix: Begins a generated name.
             serdes: Of keys without their windows, and of results, where `chosen` has none.
 

@@ -83,7 +83,6 @@ class ConfluentAdmin:
 
     Args:
         config: librdkafka's configuration.
-        outage: Told when brokers can't be reached.
         replication_factor: Replicas of topics to create; -1 for the broker's default.
         make: Makes the client.
         timeouts: How long it waits.

@@ -46,7 +46,6 @@ def committed(
         counts: How many partitions each topic has that there is. Kafka deletes a topic's offsets
             together with it: there are no others.
         config: librdkafka's configuration of an admin client.
-        outage: Told when brokers can't be reached.
         timeout_s: For the answer (s).
 
     Raises:

@@ -28,7 +28,6 @@ def described_limits(
 
     Args:
         config: librdkafka's configuration of an admin client, which is made for this.
-        outage: Told when brokers can't be reached.
         topics: What to ask about.
     """
     if not topics:

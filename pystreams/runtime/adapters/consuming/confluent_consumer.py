@@ -66,7 +66,6 @@ class ConfluentConsumer:
 
     Args:
         config: librdkafka's configuration.
-        outage: Told when brokers can't be reached.
         make: Makes the client.
         paused: Holds back what comes of paused partitions.
     """

@@ -36,7 +36,6 @@ class ConfluentRestoreConsumer:
 
     Args:
         config: librdkafka's configuration.
-        outage: Told when brokers can't be reached.
         reads: What it reads, for messages.
     """
 

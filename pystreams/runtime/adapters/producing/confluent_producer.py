@@ -58,7 +58,6 @@ class ConfluentProducer:
 
     Args:
         config: librdkafka's configuration.
-        outage: Told when brokers can't be reached.
         limits: What topics take; shared by a process's producers.
         topics: Those it will write to, as far as they are known.
         handler: Decides about records that can't be produced.
