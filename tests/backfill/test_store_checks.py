@@ -21,7 +21,7 @@ from pystreams import (
     TopologyError,
 )
 from pystreams.backfill import ArchiveSource, run
-from pystreams.backfill.plan.store_checks import refuse_stores
+from pystreams.backfill.plan.refused_topologies import refuse_stores
 from pystreams.cli.commands.backfill import backfill
 from pystreams.record import ProducedRecord
 from pystreams.topology.plan.topology_plan import TopologyPlan

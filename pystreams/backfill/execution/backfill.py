@@ -14,16 +14,15 @@ from pystreams.backfill.execution.progress import StageProgress
 from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.identity import BackfillIdentity
-from pystreams.backfill.plan.idle_checks import refuse_idle_timeouts
+from pystreams.backfill.plan.refused_topologies import refuse_idle_timeouts, refuse_stores
 from pystreams.backfill.plan.stages import merges_history
-from pystreams.backfill.plan.store_checks import refuse_stores
 from pystreams.backfill.publishing.broker_checks import refuse_used_group
 from pystreams.backfill.publishing.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.publishing.publish_results import publish
 from pystreams.backfill.publishing.publisher import Published, PublishingSettings
 from pystreams.backfill.sources.history import HistorySource, WantedTopics
 from pystreams.backfill.sources.kafka_source import KafkaSource
-from pystreams.backfill.spark.kafka_session import kafka_session
+from pystreams.backfill.spark.connector_jars import kafka_session
 from pystreams.backfill.spark.session import require_pyspark, spark_session
 from pystreams.backfill.spark.shared_paths import local_path
 from pystreams.backfill.staging.directory import (

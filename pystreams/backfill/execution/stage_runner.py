@@ -39,7 +39,7 @@ from pystreams.backfill.tasks.result_files import WRITTEN_TYPE, WrittenRun, move
 from pystreams.backfill.tasks.worker import StageHistory, StageJob, run_reading_tasks, run_tasks
 from pystreams.backfill.teller import Teller
 from pystreams.errors import StreamsError, TopologyError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, all_partitions
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 
@@ -211,12 +211,12 @@ class Execution:
         global_history: GlobalHistory | None,
     ) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
+        counts = {topic: self._plan.num_partitions.get(topic, 1) for topic in stage.topics}
         start = {
-            TopicPartition(topic, number): CommittedOffset(
-                self._first_offset(TopicPartition(topic, number)), encode_partition_time(-1)
+            at: CommittedOffset(
+                self._bounds[at].first if at in self._bounds else 0, encode_partition_time(-1)
             )
-            for topic in stage.topics
-            for number in range(self._plan.num_partitions.get(topic, 1))
+            for at in all_partitions(stage.topics, counts)
         }
         own = {at: has for at, has in self._bounds.items() if at.topic in stage.topics}
         bounds = {} if reader is None else own
@@ -230,10 +230,6 @@ class Execution:
             worker_set_up(),
             global_history,
         )
-
-    def _first_offset(self, partition: TopicPartition) -> int:
-        has = self._bounds.get(partition)
-        return 0 if has is None else has.first
 
     def _history_rows(self, stage: Stage) -> DataFrame | None:
         topics = sorted({topic for topic, _ in self._bounds if topic in stage.topics})

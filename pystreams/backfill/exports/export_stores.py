@@ -31,8 +31,8 @@ from pystreams.backfill.plan.store_changelogs import (
 from pystreams.backfill.publishing.publisher import publishing_config
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.backfill.sources.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.spark.connector_jars import kafka_session
 from pystreams.backfill.spark.failures import spark_words
-from pystreams.backfill.spark.kafka_session import kafka_session
 from pystreams.backfill.spark.session import require_pyspark
 from pystreams.backfill.spark.shared_paths import local_path
 from pystreams.config import StreamsConfig

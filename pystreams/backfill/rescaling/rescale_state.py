@@ -32,7 +32,7 @@ from pystreams.backfill.rescaling.move_plan import MovePlan, RescaleRefusedError
 from pystreams.backfill.rescaling.settings import RescaleSettings
 from pystreams.backfill.rescaling.state_staging import Staging
 from pystreams.backfill.sources.kafka_source import KafkaSource
-from pystreams.backfill.spark.kafka_session import kafka_session
+from pystreams.backfill.spark.connector_jars import kafka_session
 from pystreams.backfill.spark.session import require_pyspark
 from pystreams.backfill.spark.shared_paths import local_path
 from pystreams.backfill.staging.directory import StagingDirectory, begun_identity

@@ -1,18 +1,50 @@
-"""Spark's Kafka connector: pinned jars from Maven Central, given to a session as `spark.jars`."""
+"""Spark's Kafka connector, and sessions that have it.
+
+Pinned jars from Maven Central are given to a session as `spark.jars`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module, resources
+from typing import TYPE_CHECKING
 
+from pystreams.backfill.spark.session import require_pyspark, spark_session
 from pystreams.errors import ConfigError
 from pystreams.kernel import maven
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONNECTOR_VERSION = "4.0.0"
 """The Spark that the pinned jars are of; a connector runs on its own minor version."""
 
 _CONNECTOR = "spark-sql-kafka-0-10"
 _SETTINGS = ("spark.jars", "spark.jars.packages")
+
+
+@contextmanager
+def kafka_session(
+    master: str | None = None, spark_conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give a session with Spark's Kafka connector; see `session.spark_session`.
+
+    A session that is active already must have the connector from its start.
+
+    Raises:
+        ConfigError: As `spark_session` and `with_connector`.
+        ArtifactError: The connector can't be downloaded.
+        SparkNotAvailableError: pyspark or Java is missing, or Spark did not start.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    conf = dict(spark_conf or {})
+    if SparkSession.getActiveSession() is None:
+        conf = with_connector(conf)
+    with spark_session(master, conf) as spark:
+        yield spark
 
 
 def with_connector(spark_conf: Mapping[str, str]) -> dict[str, str]:

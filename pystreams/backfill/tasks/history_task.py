@@ -210,7 +210,8 @@ class HistoryTask:
         if self._stage.only_topic is None:
             yield from self._state()
             yield from self._ends()
-            self._tell_dropped()
+            if dropped := self.dropped_records:
+                _log.warning("records dropped", task=str(self._task.task_id), records=dropped)
         self.close()
 
     def close(self) -> None:
@@ -236,10 +237,6 @@ class HistoryTask:
         Those of a part of a sub-topology count when the whole runs.
         """
         return self._task.counts.dropped if self._stage.only_topic is None else 0
-
-    def _tell_dropped(self) -> None:
-        if dropped := self.dropped_records:
-            _log.warning("records dropped", task=str(self._task.task_id), records=dropped)
 
     def _ends(self) -> Iterator[ResultBatch]:
         for partition, offset in sorted(self._task.offsets_to_commit().items()):

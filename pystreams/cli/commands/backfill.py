@@ -237,8 +237,7 @@ class _Backfill:
 
     def _show_plan(self) -> None:
         from pystreams.backfill.execution.planned_stages import planned_stages
-        from pystreams.backfill.plan.idle_checks import refuse_idle_timeouts
-        from pystreams.backfill.plan.store_checks import refuse_stores
+        from pystreams.backfill.plan.refused_topologies import refuse_idle_timeouts, refuse_stores
         from pystreams.backfill.sources.history import WantedTopics
         from pystreams.backfill.sources.size_estimates import estimated_sizes
         from pystreams.backfill.spark.session import spark_session

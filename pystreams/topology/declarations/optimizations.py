@@ -17,7 +17,7 @@ from pystreams.topology.declarations.graph_links import GraphLinks
 from pystreams.topology.declarations.graph_node import Effect, GraphNode
 from pystreams.topology.declarations.graph_nodes import RepartitionNode
 from pystreams.topology.declarations.repartitioning import new_repartition
-from pystreams.topology.declarations.stream_join_nodes import StreamStreamJoinNode
+from pystreams.topology.declarations.stream_join_nodes import SelfJoinNode, StreamStreamJoinNode
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.options.operation_options import Repartitioned
 
@@ -151,4 +151,4 @@ def _keep_once(links: GraphLinks, node: StreamStreamJoinNode) -> None:
     for sibling in links.children(parent):
         if sibling.name == node.names.other_windowed:
             links.remove(sibling)
-    links.replace(node, node.as_self_join())
+    links.replace(node, SelfJoinNode(node.name, node.names, node.join))

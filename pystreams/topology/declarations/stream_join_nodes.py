@@ -168,10 +168,6 @@ class StreamStreamJoinNode(GraphNode):
         if join.left_outer:
             self._add_store(topology, self._held_back_store(), names.this, names.other)
 
-    def as_self_join(self) -> SelfJoinNode:
-        """Return the node that does the same for a stream and itself out of one store."""
-        return SelfJoinNode(self.name, self.names, self.join)
-
     def _add_store(self, topology: Topology, builder: StoreSpecBuilder, *users: str) -> None:
         """Add a store of this join's own: one that is shared would hold the records of both."""
         if builder.name in topology.stores:

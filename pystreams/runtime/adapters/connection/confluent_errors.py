@@ -137,7 +137,6 @@ REFUSED = (
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """A message we threw away ourselves, in an abort."""
 
-"""Facilities of librdkafka's log that repeat with every retry."""
 
 _CURES = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IDEMPOTENT_WRITE on the cluster",
