@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
 from pystreams.backfill.publishing.hand_over import (
@@ -32,16 +33,14 @@ _AFTER_A_GAP = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class PublishingChecks:
     """Looks at the brokers. Every check raises `PublishingRefusedError`."""
 
-    def __init__(
-        self, publication: Publication, plan: TopologyPlan, admin: AdminPort, waiting: Waiting
-    ) -> None:
-        self._publication = publication
-        self._plan = plan
-        self._admin = admin
-        self._waiting = waiting
+    publication: Publication
+    plan: TopologyPlan
+    admin: AdminPort
+    waiting: Waiting
 
     def check_partition_counts(self, *, with_outputs: bool) -> None:
         """Refuse topics whose keys would meet another task's state, or lie where no live run's do.
@@ -49,24 +48,24 @@ class PublishingChecks:
         Args:
             with_outputs: Whether output records are published too.
         """
-        existing = self._admin.partition_counts()
+        existing = self.admin.partition_counts()
         if with_outputs:
             self._check_outputs(existing)
-        for topic, count in sorted(self._publication.num_partitions.items()):
+        for topic, count in sorted(self.publication.num_partitions.items()):
             found = existing.get(topic, count)
             if found != count:
                 raise PublishingRefusedError(
                     f"topic {topic!r} has {found} partitions, and had {count} in the "
-                    f"{self._publication.command}: keys would meet another task's state. Run the "
-                    f"{self._publication.command} again"
+                    f"{self.publication.command}: keys would meet another task's state. Run the "
+                    f"{self.publication.command} again"
                 )
         self._check_internal(existing)
 
     def _check_internal(self, existing: Mapping[str, int]) -> None:
         """Refuse what would give internal topics more partitions: a larger topic of a pattern."""
-        command, staged = self._publication.command, self._publication.num_partitions
-        wanted = plan_partitions(self._plan, {**staged, **existing}).num_partitions
-        for topic in sorted(self._plan.repartition_topics().keys() & staged.keys()):
+        command, staged = self.publication.command, self.publication.num_partitions
+        wanted = plan_partitions(self.plan, {**staged, **existing}).num_partitions
+        for topic in sorted(self.plan.repartition_topics().keys() & staged.keys()):
             if wanted[topic] != staged[topic]:
                 raise PublishingRefusedError(
                     f"topic {topic!r} would get {wanted[topic]} partitions, and had "
@@ -76,8 +75,8 @@ class PublishingChecks:
                 )
 
     def _check_outputs(self, existing: Mapping[str, int]) -> None:
-        command = self._publication.command
-        for topic, count in sorted(self._publication.written):
+        command = self.publication.command
+        for topic, count in sorted(self.publication.written):
             found = existing.get(topic)
             if found is None:
                 raise PublishingRefusedError(
@@ -96,14 +95,12 @@ class PublishingChecks:
 
     def check_members(self) -> None:
         """Refuse a group that somebody is in."""
-        refuse_members(
-            self._plan.application_id, self._admin, self._waiting, self._publication.command
-        )
+        refuse_members(self.plan.application_id, self.admin, self.waiting, self.publication.command)
 
     def check_members_after_claim(self) -> None:
         """Refuse a group that somebody is in who may have begun before it was claimed."""
-        group, command = self._plan.application_id, self._publication.command
-        members = self._waiting.until_answered(lambda: self._admin.group_members(group))
+        group, command = self.plan.application_id, self.publication.command
+        members = self.waiting.until_answered(lambda: self.admin.group_members(group))
         if members:
             raise PublishingRefusedError(
                 f"group {group!r} got members ({', '.join(members[:4])}) while it was claimed for "
@@ -117,15 +114,15 @@ class PublishingChecks:
         self, made_with: Mapping[str, Mapping[str, str]], *, with_outputs: bool
     ) -> None:
         """See that brokers keep what is published; see `TopicRetention.extend`."""
-        retention = TopicRetention(self._publication, self._plan, self._admin, self._waiting)
+        retention = TopicRetention(self.publication, self.plan, self.admin, self.waiting)
         retention.extend(made_with, with_outputs=with_outputs)
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""
         return [
-            TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
-            for task in self._publication.tasks
-            for store in self._plan.logged_stores(self._plan.by_id[task.task_id.subtopology])
+            TopicPartition(self.plan.changelog_topic(store.name), task.task_id.partition)
+            for task in self.publication.tasks
+            for store in self.plan.logged_stores(self.plan.by_id[task.task_id.subtopology])
         ]
 
     def changelog_ends(self) -> dict[TopicPartition, int]:
@@ -137,58 +134,58 @@ class PublishingChecks:
         changelogs = self.changelogs()
         left = ATTEMPTS
         while True:
-            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
+            ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(changelogs))
             left -= 1
             if left == 0 or all(held.end == held.high_watermark for held in ranges.values()):
                 break
-            self._waiting.before_retry()
+            self.waiting.before_retry()
         return {changelog: held.high_watermark for changelog, held in ranges.items()}
 
     def check_changelogs(self) -> None:
         """Refuse changelogs with records: a claim is always before the first record of ours."""
-        refuse_filled(self.changelogs(), self._admin, self._waiting, self._publication.command)
+        refuse_filled(self.changelogs(), self.admin, self.waiting, self.publication.command)
 
     def source_ids(self) -> dict[str, str]:
         """Return the ids of the source topics, as far as they tell topics apart."""
-        read = {partition.topic for partition in partitions_of(self._publication)}
-        topics = sorted(read - self._plan.repartition_topics().keys())
-        return known_ids(self._waiting.until_answered(lambda: self._admin.topic_ids(topics)))
+        read = {partition.topic for partition in partitions_of(self.publication)}
+        topics = sorted(read - self.plan.repartition_topics().keys())
+        return known_ids(self.waiting.until_answered(lambda: self.admin.topic_ids(topics)))
 
     def check_edges(self) -> None:
         """Refuse the user's own topics in the middle that hold more than the history has."""
-        internal = self._plan.repartition_topics()
+        internal = self.plan.repartition_topics()
         ends = {
             partition: history.next_offset
-            for partition, history in self._publication.histories.items()
-            if partition.topic in self._publication.edge_topics and partition.topic not in internal
+            for partition, history in self.publication.histories.items()
+            if partition.topic in self.publication.edge_topics and partition.topic not in internal
         }
-        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(list(ends)))
         for partition, end in sorted(ends.items()):
             if ranges[partition].high_watermark > end:
                 raise PublishingRefusedError(
                     f"{partition} goes up to offset {ranges[partition].high_watermark}, and the "
                     f"history of it to {end}: the topology writes to this topic itself, so that "
                     "the application goes on at its end, and would miss what others wrote. Stop "
-                    f"them, and run the {self._publication.command} again with all of it in the "
+                    f"them, and run the {self.publication.command} again with all of it in the "
                     "history"
                 )
 
     def check_sources(self) -> None:
         """Refuse a hand-over to offsets that are not in the topics: records would be lost."""
-        edges = self._publication.edge_topics
+        edges = self.publication.edge_topics
         ends = {
             partition: history.next_offset
-            for partition, history in self._publication.histories.items()
+            for partition, history in self.publication.histories.items()
             if partition.topic not in edges
         }
-        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(list(ends)))
         for partition, end in sorted(ends.items()):
             held = ranges[partition]
             if not held.beginning <= end <= held.high_watermark:
                 raise PublishingRefusedError(
                     f"the history of {partition} goes up to offset {end}, and the partition holds "
                     f"{held.beginning} to {held.high_watermark}: the application could not go on "
-                    f"there without a gap. {_AFTER_A_GAP[self._publication.command]}"
+                    f"there without a gap. {_AFTER_A_GAP[self.publication.command]}"
                 )
         self._check_source_changelogs(ranges)
 
@@ -196,10 +193,10 @@ class PublishingChecks:
         """Refuse a history of which the topic has lost a part that a table is restored from."""
         topics = {
             topic: store
-            for part in self._plan.subtopologies
-            for store, topic in self._plan.source_changelogs(part).items()
+            for part in self.plan.subtopologies
+            for store, topic in self.plan.source_changelogs(part).items()
         }
-        for task in self._publication.tasks:
+        for task in self.publication.tasks:
             for partition, history in sorted(task.histories.items()):
                 store, held = topics.get(partition.topic), ranges.get(partition)
                 if store is None or held is None or history.start >= held.beginning:
@@ -208,7 +205,7 @@ class PublishingChecks:
                     f"store {store!r} is restored from {partition}, which begins at offset "
                     f"{held.beginning} by now, and the history at {history.start}: rows in between "
                     "would be lost. Build the topology without reuse.ktable.source.topics, and run "
-                    f"the {self._publication.command} again in another directory"
+                    f"the {self.publication.command} again in another directory"
                 )
 
 

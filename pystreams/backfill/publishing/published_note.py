@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
@@ -35,27 +36,20 @@ PUBLISHED = "published.json"
 _log = get_logger("pystreams.backfill")
 
 
+@dataclass(frozen=True, slots=True)
 class PublishedNote:
     """The note of one staging directory.
 
-    Args:
+    Attributes:
         path: The staging directory.
         publication: Its results.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        publication: Publication,
-        plan: TopologyPlan,
-        admin: AdminPort,
-        waiting: Waiting = REAL_WAITING,
-    ) -> None:
-        self._file = path / PUBLISHED
-        self._publication = publication
-        self._plan = plan
-        self._admin = admin
-        self._waiting = waiting
+    path: Path
+    publication: Publication
+    plan: TopologyPlan
+    admin: AdminPort
+    waiting: Waiting = REAL_WAITING
 
     def is_true(self, committed: Offsets) -> bool:
         """Return whether these results were handed over to this group, and that holds still.
@@ -66,7 +60,7 @@ class PublishedNote:
         noted = self._noted()
         return (
             noted is not None
-            and goes_on(self._publication, committed)
+            and goes_on(self.publication, committed)
             and noted == self._topic_ids()
         )
 
@@ -82,9 +76,9 @@ class PublishedNote:
         gone = [topic for topic, noted_id in (noted or {}).items() if now.get(topic) != noted_id]
         if gone:
             raise PublishingRefusedError(
-                f"group {self._plan.application_id!r} was handed over, and topics were deleted "
+                f"group {self.plan.application_id!r} was handed over, and topics were deleted "
                 f"since ({', '.join(sorted(gone)[:4])}): what was published to them is lost. "
-                f"{start_again(self._publication.command)}"
+                f"{start_again(self.publication.command)}"
             )
 
     def write(self) -> None:
@@ -94,12 +88,12 @@ class PublishedNote:
         """
         try:
             ids = self._topic_ids()
-            write_note(self._file, {"publication": self._publication.id, "topics": ids})
+            write_note(self.path / PUBLISHED, {"publication": self.publication.id, "topics": ids})
         except (OSError, StreamsError) as error:
             _log.warning(
                 "the hand-over can't be noted: publishing again is refused once the application "
                 "has committed",
-                file=str(self._file),
+                file=str(self.path / PUBLISHED),
                 why=str(error),
             )
 
@@ -107,13 +101,13 @@ class PublishedNote:
         """Return the ids of the topics with which these results were handed over, if they were."""
         # One of another version, or that can't be read, says nothing.
         with suppress(StagingError):
-            note = read_note(self._file)
-            if note.get("publication") == self._publication.id:
+            note = read_note(self.path / PUBLISHED)
+            if note.get("publication") == self.publication.id:
                 topics: Mapping[str, str] = note.get("topics", {})
                 return topics
         return None
 
     def _topic_ids(self) -> dict[str, str]:
-        sources = {partition.topic for partition in partitions_of(self._publication)}
-        topics = sorted(sources | self._plan.changelogs().keys())
-        return self._waiting.until_answered(lambda: self._admin.topic_ids(topics))
+        sources = {partition.topic for partition in partitions_of(self.publication)}
+        topics = sorted(sources | self.plan.changelogs().keys())
+        return self.waiting.until_answered(lambda: self.admin.topic_ids(topics))

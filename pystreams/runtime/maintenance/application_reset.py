@@ -74,10 +74,11 @@ class ResetPlan:
     tasks: list[TaskId]
 
 
+@dataclass(frozen=True, slots=True)
 class ApplicationReset:
     """Resets one application.
 
-    Args:
+    Attributes:
         application_id: Its id.
         plan: Its topology's plan; None when only the id is known, so that all its topics are
             orphans.
@@ -85,13 +86,10 @@ class ApplicationReset:
         state_dir: `state.dir` on this machine.
     """
 
-    def __init__(
-        self, application_id: str, plan: TopologyPlan | None, admin: AdminPort, state_dir: Path
-    ) -> None:
-        self._id = application_id
-        self._plan = plan
-        self._admin = admin
-        self._state_dir = state_dir
+    application_id: str
+    plan: TopologyPlan | None
+    admin: AdminPort
+    state_dir: Path
 
     def look(self) -> ResetPlan:
         """Return what there is to reset; changes nothing.
@@ -100,10 +98,10 @@ class ApplicationReset:
             BrokerNotAvailableError: No broker answered.
             RetriableClientError: One did not, in time.
         """
-        counts = self._admin.partition_counts()
-        members = self._admin.group_members(self._id)
-        committed = self._admin.committed_offsets(self._id)
-        directory = self._state_dir.absolute() / self._id
+        counts = self.admin.partition_counts()
+        members = self.admin.group_members(self.application_id)
+        committed = self.admin.committed_offsets(self.application_id)
+        directory = self.state_dir.absolute() / self.application_id
         own = self._own_topics()
         return ResetPlan(
             members=members,
@@ -138,14 +136,14 @@ class ApplicationReset:
                 a further reset has finished.
         """
         if found.members:
-            raise ResetRefusedError(why_members(self._id, found.members))
-        if self._plan is None and found.orphans and not with_orphans:
+            raise ResetRefusedError(why_members(self.application_id, found.members))
+        if self.plan is None and found.orphans and not with_orphans:
             raise ResetRefusedError(
                 "without a topology nobody knows which internal topics are the application's "
                 f"({', '.join(found.orphans)}), and state would stay without offsets: name the "
                 "topology, or delete all of them with --orphans"
             )
-        offsets = {} if new_offsets is None else new_offsets(self._admin, found.sources)
+        offsets = {} if new_offsets is None else new_offsets(self.admin, found.sources)
         marks = {
             partition: CommittedOffset(
                 found.committed[partition].next_offset if partition in found.committed else 0,
@@ -153,11 +151,11 @@ class ApplicationReset:
             )
             for partition in found.sources
         }
-        self._admin.alter_offsets(self._id, marks)
+        self.admin.alter_offsets(self.application_id, marks)
         topics = found.internal_topics + (found.orphans if with_orphans else [])
         failures = [
             f"topic {topic!r} was not deleted: {why}"
-            for topic, why in self._admin.delete_topics(topics).items()
+            for topic, why in self.admin.delete_topics(topics).items()
         ]
         told(f"topics deleted: {len(topics) - len(failures)} of {len(topics)}")
         failures += self._remove_state(found, told)
@@ -167,37 +165,37 @@ class ApplicationReset:
                 "until the reset has finished: mend this, and run it again"
             )
         if offsets:
-            self._admin.alter_offsets(self._id, self._noted(offsets))
+            self.admin.alter_offsets(self.application_id, self._noted(offsets))
             told(f"offsets set: {len(offsets)} partitions")
         else:
-            self._admin.delete_group(self._id)
+            self.admin.delete_group(self.application_id)
             told("committed offsets deleted")
 
     # ------------------------------------------------------------------ inside
 
     def _own_topics(self) -> set[str]:
-        plan = self._plan
+        plan = self.plan
         if plan is None:
             return set()
         return plan.changelogs().keys() | plan.repartition_topics().keys()
 
     def _looks_own(self, topic: str, own: set[str]) -> bool:
-        begins = topic.startswith(f"{self._id}-")
+        begins = topic.startswith(f"{self.application_id}-")
         internal = topic.endswith(_INTERNAL_ENDINGS) or _FOREIGN_KEY_TOPIC.fullmatch(topic)
         return bool(begins and internal and topic not in own)
 
     def _sources(
         self, counts: Mapping[str, int], committed: Mapping[TopicPartition, CommittedOffset]
     ) -> list[TopicPartition]:
-        if self._plan is None:
+        if self.plan is None:
             return sorted(
                 partition
                 for partition in committed
                 if partition.partition < counts.get(partition.topic, 0)
                 and not self._looks_own(partition.topic, set())
             )
-        internal = self._plan.repartition_topics()
-        read = set(topics_of(self._plan, self._plan.sources(), counts))
+        internal = self.plan.repartition_topics()
+        read = set(topics_of(self.plan, self.plan.sources(), counts))
         return all_partitions(sorted((read - internal.keys()) & counts.keys()), counts)
 
     def _remove_state(self, found: ResetPlan, told: Callable[[str], None]) -> list[str]:
@@ -205,7 +203,7 @@ class ApplicationReset:
         if not found.directory.is_dir():
             return []
         failures, removed = [], 0
-        directory = StateDirectory(self._state_dir, self._id)
+        directory = StateDirectory(self.state_dir, self.application_id)
         try:
             for task_id in directory.task_ids():
                 try:
@@ -233,7 +231,7 @@ class ApplicationReset:
     def _noted(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, CommittedOffset]:
-        ids = known_ids(self._admin.topic_ids(sorted({partition.topic for partition in offsets})))
+        ids = known_ids(self.admin.topic_ids(sorted({partition.topic for partition in offsets})))
         return {
             partition: CommittedOffset(
                 offset,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pystreams.errors import RetriableClientError, StreamsError, as_streams_error
 from pystreams.kernel.loggers import get_logger
@@ -18,24 +19,19 @@ _log = get_logger("pystreams.topics")
 _RETRY_AFTER_S = 0.5
 
 
+@dataclass(frozen=True, slots=True)
 class TopicWatch:
     """Watches over the source topics of one client.
 
-    Args:
+    Attributes:
         input_topics: Knows the ids.
         counts: Returns partition counts of all topics that are read.
         stop: Set when the client is asked to stop.
     """
 
-    def __init__(
-        self,
-        input_topics: InputTopics,
-        counts: Callable[[], Mapping[str, int]],
-        stop: threading.Event,
-    ) -> None:
-        self._input_topics = input_topics
-        self._counts = counts
-        self._stop = stop
+    input_topics: InputTopics
+    counts: Callable[[], Mapping[str, int]]
+    stop: threading.Event
 
     def prepare(self) -> None:
         """Compare the topics with what the group has noted, for as long as that takes.
@@ -46,14 +42,14 @@ class TopicWatch:
             FatalStreamsError: As `InputTopics.prepare`.
         """
         told = False
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             try:
-                self._input_topics.prepare(self._counts())
+                self.input_topics.prepare(self.counts())
             except RetriableClientError as error:
                 if not told:
                     told = True
                     _log.info("the group's offsets are waited for", why=str(error))
-                self._stop.wait(_RETRY_AFTER_S)
+                self.stop.wait(_RETRY_AFTER_S)
             else:
                 return
 
@@ -70,12 +66,12 @@ class TopicWatch:
         ).start()
 
     def _run(self, interval_s: float, failed: Callable[[StreamsError], None]) -> None:
-        while not self._stop.wait(interval_s):
+        while not self.stop.wait(interval_s):
             try:
-                self._input_topics.watch(self._counts())
+                self.input_topics.watch(self.counts())
             except RetriableClientError:
                 continue
             except Exception as error:  # noqa: BLE001 - handed on, whatever it is
-                if not self._stop.is_set():
+                if not self.stop.is_set():
                     failed(as_streams_error(error))
                 return

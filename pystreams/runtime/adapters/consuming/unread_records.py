@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -19,47 +20,41 @@ _PAUSE_S = 10.0
 """How long it asks for no partition after it had no answer for one."""
 
 
+@dataclass(slots=True)
 class UnreadRecords:
     """Records of one consumer's partitions that were not polled.
 
-    Args:
+    Attributes:
         started: Where reading of assigned partitions began, None before it has; the consumer's.
         stopped: Partitions paused in the client, and where they go on; the consumer's.
         paused: What is held back of paused partitions.
     """
 
-    def __init__(
-        self,
-        client: Consumer,
-        started: Mapping[TopicPartition, int | None],
-        stopped: Mapping[TopicPartition, int],
-        paused: PausedPartitions,
-    ) -> None:
-        self._client = client
-        self._started = started
-        self._stopped = stopped
-        self._paused = paused
-        self._ask_again_s = 0.0
+    client: Consumer
+    started: Mapping[TopicPartition, int | None]
+    stopped: Mapping[TopicPartition, int]
+    paused: PausedPartitions
+    _ask_again_s: float = field(default=0.0, init=False)
 
     def known(self, partition: TopicPartition) -> int | None:
         """Return how many there are by what fetches have told; None when that is nothing yet."""
-        start = self._started.get(partition)
+        start = self.started.get(partition)
         if start is None:
             return None
-        _, end = self._client.get_watermark_offsets(theirs(partition), cached=True)
+        _, end = self.client.get_watermark_offsets(theirs(partition), cached=True)
         if end < start:
             return None
         behind = max(end - self._position(partition, start), 0)
-        return behind + self._paused.held_records(partition)
+        return behind + self.paused.held_records(partition)
 
     def is_none_now(self, partition: TopicPartition) -> bool:
         """Return whether there are none, by what the broker says now; False without an answer."""
-        start = self._started.get(partition)
+        start = self.started.get(partition)
         if start is None or self.known(partition) != 0 or time.monotonic() < self._ask_again_s:
             return False
         try:
             # None without an answer in time, whatever its type says.
-            found: Any = self._client.get_watermark_offsets(
+            found: Any = self.client.get_watermark_offsets(
                 theirs(partition), timeout=_ANSWER_TIMEOUT_S
             )
         except KafkaException:
@@ -71,8 +66,8 @@ class UnreadRecords:
 
     def _position(self, partition: TopicPartition, start: int) -> int:
         """Return the next offset; the client's also passes the markers of transactions."""
-        stopped = self._stopped.get(partition)
+        stopped = self.stopped.get(partition)
         if stopped is not None:
             return stopped
-        position: int = self._client.position([theirs(partition)])[0].offset
+        position: int = self.client.position([theirs(partition)])[0].offset
         return max(position, start)
