@@ -12,6 +12,7 @@ read a task's rows again each time, would keep each other from ever committing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
@@ -24,33 +25,25 @@ from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
 _log = get_logger("pystreams.backfill")
 
 
+@dataclass(slots=True)
 class PublisherTransactions:
     """The transactions of one publisher. Commits are of one thread.
 
-    Args:
+    Attributes:
         group: The group, which transactional ids begin with.
         clients: Makes producers.
         waiting: How it waits, and how long the broker lets a transaction be open.
         refuse_taken_over: Raises if somebody else has published, or runs; asked when fenced, and
             after fencing.
-
-    Attributes:
         committed: How many were committed.
     """
 
-    def __init__(
-        self,
-        group: str,
-        clients: ClientFactory,
-        waiting: Waiting,
-        refuse_taken_over: Callable[[], None],
-    ) -> None:
-        self.committed = 0
-        self._group = group
-        self._clients = clients
-        self._waiting = waiting
-        self._refuse_taken_over = refuse_taken_over
-        self._begun_ms: float | None = None
+    group: str
+    clients: ClientFactory
+    waiting: Waiting
+    refuse_taken_over: Callable[[], None]
+    committed: int = field(default=0, init=False)
+    _begun_ms: float | None = field(default=None, init=False)
 
     def commit(
         self,
@@ -61,9 +54,9 @@ class PublisherTransactions:
     ) -> None:
         """Write records and commit them with offsets, in one transaction."""
         if producer.in_doubt:
-            self._waiting.until_answered(producer.init_transactions)
-            self._refuse_taken_over()  # It may be somebody else whom that has fenced.
-        self._begun_ms = self._waiting.clock.monotonic_ms()
+            self.waiting.until_answered(producer.init_transactions)
+            self.refuse_taken_over()  # It may be somebody else whom that has fenced.
+        self._begun_ms = self.waiting.clock.monotonic_ms()
         producer.begin_transaction()
         for output in outputs:
             producer.send(output)
@@ -87,10 +80,10 @@ class PublisherTransactions:
         left = ATTEMPTS
         while True:
             before = self.committed
-            transactional_id = f"{self._group}-{name}"
-            producer = self._clients.producer(f"{transactional_id}-publisher", transactional_id)
+            transactional_id = f"{self.group}-{name}"
+            producer = self.clients.producer(f"{transactional_id}-publisher", transactional_id)
             try:
-                self._waiting.until_answered(producer.init_transactions)
+                self.waiting.until_answered(producer.init_transactions)
                 work(producer)
                 return
             except (RetriableClientError, TransactionAbortableError, TaskMigratedError) as error:
@@ -98,9 +91,9 @@ class PublisherTransactions:
                 left = ATTEMPTS if self.committed > before else left - 1
                 if left == 0:
                     raise
-                self._waiting.before_retry()
+                self.waiting.before_retry()
                 if isinstance(error, TaskMigratedError):
-                    self._refuse_taken_over()
+                    self.refuse_taken_over()
                     if not was_ended:
                         raise
                 _log.warning("publishing again from the last mark", of=name, why=str(error))
@@ -115,5 +108,5 @@ class PublisherTransactions:
         begun_ms, self._begun_ms = self._begun_ms, None
         if begun_ms is None:
             return False
-        open_ms = self._waiting.clock.monotonic_ms() - begun_ms
-        return open_ms >= self._waiting.transaction_timeout_ms
+        open_ms = self.waiting.clock.monotonic_ms() - begun_ms
+        return open_ms >= self.waiting.transaction_timeout_ms

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -89,31 +89,24 @@ class StagedRows:
                     yield messages
 
 
+@dataclass(slots=True)
 class FilledGlobalStores:
     """Global stores, filled when the first is asked for; of one thread.
 
-    Args:
+    Attributes:
         plan: What they are of.
         history: What they are filled from.
         now_ms: The wall-clock time of the whole backfill (ms).
         root: Returns the directory in which they have one of their own.
     """
 
-    def __init__(
-        self,
-        plan: BackfillPlan,
-        settings: TaskSettings,
-        history: GlobalHistory,
-        now_ms: int,
-        root: Callable[[], Path],
-    ) -> None:
-        self._plan = plan
-        self._settings = global_task_settings(plan.config, settings)
-        self._history = history
-        self._now_ms = now_ms
-        self._root = root
-        self._open = contextlib.ExitStack()
-        self._task: GlobalTask | None = None
+    plan: BackfillPlan
+    settings: TaskSettings
+    history: GlobalHistory
+    now_ms: int
+    root: Callable[[], Path]
+    _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+    _task: GlobalTask | None = field(default=None, init=False)
 
     def find(self, name: str) -> StateStore:
         """Return a store, filled.
@@ -134,18 +127,19 @@ class FilledGlobalStores:
         self._open.close()
 
     def _filled(self, opening: contextlib.ExitStack) -> GlobalTask:
-        root = TemporaryDirectory(prefix="pystreams-global-", dir=self._root())
+        root = TemporaryDirectory(prefix="pystreams-global-", dir=self.root())
         directory = Path(opening.enter_context(root))
-        task = GlobalTask(self._plan.topology, self._settings, self._plan.num_partitions)
+        settings = global_task_settings(self.plan.config, self.settings)
+        task = GlobalTask(self.plan.topology, settings, self.plan.num_partitions)
         opening.callback(task.close)
         task.open(directory)
-        task.start(self._now_ms)
-        limit = self._plan.config.statestore_uncommitted_max_bytes
+        task.start(self.now_ms)
+        limit = self.plan.config.statestore_uncommitted_max_bytes
         limit = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
-        for partition, has in sorted(self._history.bounds.items()):
-            with contextlib.closing(self._history.reader.read(partition, has)) as batches:
+        for partition, has in sorted(self.history.bounds.items()):
+            with contextlib.closing(self.history.reader.read(partition, has)) as batches:
                 for messages in batches:
-                    task.process(partition, messages, self._now_ms)
+                    task.process(partition, messages, self.now_ms)
                     if task.state.uncommitted_bytes() > limit:
                         task.commit()
         task.commit()

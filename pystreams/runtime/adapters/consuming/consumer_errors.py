@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
@@ -27,6 +29,7 @@ _ASK_AGAIN_S = 10.0
 _MISSING_PAUSE_S = 0.5
 
 
+@dataclass(slots=True)
 class ConsumerErrors:
     """Judges the errors of one consumer; owned by its thread.
 
@@ -34,29 +37,21 @@ class ConsumerErrors:
     an outage that makes topics disappear, the question is kept until one does or denies it. One
     that was created just now may be missing for a moment at this broker, though another shows it.
 
-    Args:
+    Attributes:
         client: The consumer; asked for the topics there are.
         doing: The start of an error's message.
         clock: Tells when to ask again.
         shown_after_s: For how long a topic may be missing that was created just now (s).
     """
 
-    def __init__(
-        self,
-        client: Consumer,
-        doing: str,
-        clock: Clock | None = None,
-        *,
-        shown_after_s: float = SHOWN_AFTER_S,
-    ) -> None:
-        self._client = client
-        self._doing = doing
-        self._clock = clock or SystemClock()
-        self._shown_after_s = shown_after_s
-        self._in_doubt: set[str] = set()
-        # Since when (s) a broker has been without them.
-        self._missing_since_s: dict[str, float] = {}
-        self._ask_at_s = 0.0
+    client: Consumer
+    doing: str
+    clock: Clock = field(default_factory=SystemClock)
+    shown_after_s: float = field(default=SHOWN_AFTER_S, kw_only=True)
+    _in_doubt: set[str] = field(default_factory=set, init=False)
+    # Since when (s) a broker has been without them.
+    _missing_since_s: dict[str, float] = field(default_factory=dict, init=False)
+    _ask_at_s: float = field(default=0.0, init=False)
 
     def take(self, error: KafkaError, message: Message) -> None:
         """Return when the consumer goes on by itself.
@@ -96,7 +91,7 @@ class ConsumerErrors:
     def _ask(self, timeout_s: float) -> None:
         """Find out which topics there are; all in doubt stay so while no broker answers."""
         try:
-            known = self._client.list_topics(timeout=timeout_s).topics
+            known = self.client.list_topics(timeout=timeout_s).topics
         except KafkaException as raised:
             self._ask_at_s = self._now_s() + _ASK_AGAIN_S
             self._raise_if_lasting(error_of(raised))
@@ -105,15 +100,15 @@ class ConsumerErrors:
         self._in_doubt -= known.keys()
         since_s = {topic: self._missing_since_s.get(topic, now_s) for topic in self._in_doubt}
         self._missing_since_s = since_s
-        if lasting := [topic for topic in since_s if now_s - since_s[topic] >= self._shown_after_s]:
+        if lasting := [topic for topic in since_s if now_s - since_s[topic] >= self.shown_after_s]:
             raise MissingSourceTopicError(lasting)
         self._ask_at_s = now_s + _MISSING_PAUSE_S
 
     def _now_s(self) -> float:
-        return self._clock.monotonic_ms() / 1000
+        return self.clock.monotonic_ms() / 1000
 
     def _raise_if_lasting(self, error: KafkaError, topic: str | None = None) -> None:
-        doing = self._doing if topic is None else f"{self._doing} topic {topic!r}"
+        doing = self.doing if topic is None else f"{self.doing} topic {topic!r}"
         translated = translate(error, doing)
         if not isinstance(translated, RetriableClientError):
             raise translated
