@@ -139,7 +139,7 @@ class RescaleChecks:
                 )
         readers = {partition: topic for partition, (_, topic) in waiting.items()}
         starts = {partition: first for partition, (first, _) in waiting.items()}
-        _Reading(consumer, group, partial(_refuse_waiting, readers)).run(starts)
+        _read(consumer, group, starts, partial(_refuse_waiting, readers))
 
     def check_source_changelogs(self, group: OldGroup, consumer: RestoreConsumerPort) -> None:
         """Refuse a table that is restored from its topic, if that was given other partitions.
@@ -160,7 +160,7 @@ class RescaleChecks:
                     if found is not None and found.beginning < found.end
                 }
                 check = partial(_refuse_misplaced, store, counts[topic])
-                _Reading(consumer, group, check).run(starts)
+                _read(consumer, group, starts, check)
 
     def _unread(self, group: OldGroup) -> dict[TopicPartition, tuple[int, MovedTopic]]:
         """Return where each partition that must have been read goes on, and its topic."""
@@ -180,31 +180,29 @@ class RescaleChecks:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Reads partitions to their ends, and looks at each batch; what looks may refuse it."""
-
-    consumer: RestoreConsumerPort
-    group: OldGroup
-    check: Callable[[TopicPartition, Sequence[ConsumedMessage]], None]
-
-    def run(self, starts: Mapping[TopicPartition, int]) -> None:
-        left = dict(starts)
-        silent = 0
-        while left:
-            self.consumer.assign(left)
-            batches = self.consumer.poll(_BATCH_RECORDS, _POLL_S)
-            silent = 0 if batches else silent + 1
-            if silent > _SILENT_POLLS_MAX:
-                raise RetriableClientError(
-                    f"reading {', '.join(map(str, sorted(left)))}: no answer; try again"
-                )
-            for partition, messages, end_reached_at in batches:
-                self.check(partition, messages)
-                end = self.group.ranges[partition].end
-                passed = bool(messages) and (messages[-1].offset() or 0) + 1 >= end
-                if passed or (end_reached_at is not None and end_reached_at >= end):
-                    left.pop(partition, None)
+def _read(
+    consumer: RestoreConsumerPort,
+    group: OldGroup,
+    starts: Mapping[TopicPartition, int],
+    check: Callable[[TopicPartition, Sequence[ConsumedMessage]], None],
+) -> None:
+    """Read partitions to their ends, and look at each batch; what looks may refuse it."""
+    left = dict(starts)
+    silent = 0
+    while left:
+        consumer.assign(left)
+        batches = consumer.poll(_BATCH_RECORDS, _POLL_S)
+        silent = 0 if batches else silent + 1
+        if silent > _SILENT_POLLS_MAX:
+            raise RetriableClientError(
+                f"reading {', '.join(map(str, sorted(left)))}: no answer; try again"
+            )
+        for partition, messages, end_reached_at in batches:
+            check(partition, messages)
+            end = group.ranges[partition].end
+            passed = bool(messages) and (messages[-1].offset() or 0) + 1 >= end
+            if passed or (end_reached_at is not None and end_reached_at >= end):
+                left.pop(partition, None)
 
 
 def _refuse_waiting(

@@ -31,7 +31,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +75,12 @@ class StagedStage:
     position: int
     subtopology: int
     topics: tuple[str, ...]
-    only_topic: str | None
+    only_topic: str | None = None
     num_tasks: int
     records: int
     seconds: float
-    outputs: Mapping[str, int]
-    output_partitions: Mapping[str, int]
+    outputs: Mapping[str, int] = field(default_factory=dict)
+    output_partitions: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, int]
     ends: Mapping[str, int]
     attempt: str

@@ -11,7 +11,7 @@ before it: the task itself meets it again, and says where and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -66,7 +66,7 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
     settings = job.settings().task
     in_turn = topics_in_turn(job.backfill.topology)
     reading: tuple[str, int] | None = None
-    ask: _Asking | None = None
+    ask: Callable[..., int] | None = None
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns[:6]]
         waits: list[int | None] = []
@@ -80,51 +80,46 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
                 continue
             if (topic, partition) != reading:
                 reading = (topic, partition)
-                ask = _Asking(job.backfill.topology, settings, topic, job.started_ms)
+                ask = _asking(job.backfill.topology, settings, topic, job.started_ms)
             assert ask is not None, "set with the first row of the partition"
-            waits.append(ask.highest_up_to(*row))
+            waits.append(ask(*row))
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.array(waits, pa.int64())], names=[*batch.schema.names, "waits"]
         )
 
 
-class _Asking:
-    """Asks the extractor of one partition for each record, in order."""
+def _asking(
+    plan: TopologyPlan, settings: TaskSettings, topic: str, now_ms: int
+) -> Callable[..., int]:
+    """Return what asks the extractor of one partition for each record, in order.
 
-    def __init__(self, plan: TopologyPlan, settings: TaskSettings, topic: str, now_ms: int) -> None:
-        node = plan.source_of_topic(topic)
-        assert isinstance(node, SourceNode), f"the stage reads {topic}"
-        self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
-        environment = settings.stores.environment
-        defaults = environment.default_value_serde, environment.default_key_serde
-        key_serde: Any = filled(node.key_serde, environment.default_key_serde)
-        value_serde: Any = filled_value(node.value_serde, *defaults)
-        self._key = seeing_deserializer(key_serde, topic)
-        self._value = seeing_deserializer(value_serde, topic)
-        self._now_ms = now_ms
-        self._highest = -1
+    It is called with the record's columns, and returns the highest event time up to it (ms).
+    """
+    node = plan.source_of_topic(topic)
+    assert isinstance(node, SourceNode), f"the stage reads {topic}"
+    extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
+    environment = settings.stores.environment
+    defaults = environment.default_value_serde, environment.default_key_serde
+    key_serde: Any = filled(node.key_serde, environment.default_key_serde)
+    value_serde: Any = filled_value(node.value_serde, *defaults)
+    read_key = seeing_deserializer(key_serde, topic)
+    read_value = seeing_deserializer(value_serde, topic)
+    highest = -1
 
-    def highest_up_to(
-        self, topic: str, partition: int, offset: int, timestamp: int, *rest: Any
-    ) -> int:
-        """Return the highest event time up to this record (ms)."""
+    def highest_up_to(topic: str, partition: int, offset: int, timestamp: int, *rest: Any) -> int:
+        nonlocal highest
         raw_key, raw_value, headers = rest
         try:
             headers = tuple(headers or ())
-            key = None if raw_key is None else self._key(raw_key, headers)
-            value = None if raw_value is None else self._value(raw_value, headers)
+            key = None if raw_key is None else read_key(raw_key, headers)
+            value = None if raw_value is None else read_value(raw_value, headers)
             record = ConsumerRecord(
-                topic,
-                partition,
-                offset,
-                key,
-                value,
-                timestamp,
-                headers,
-                self._now_ms,
+                topic, partition, offset, key, value, timestamp, headers, now_ms
             )
-            extracted = self._extract(record, self._highest)
+            extracted = extract(record, highest)
         except Exception:  # noqa: BLE001 - told by the task, with all it knows
-            return self._highest
-        self._highest = max(self._highest, extracted)
-        return self._highest
+            return highest
+        highest = max(highest, extracted)
+        return highest
+
+    return highest_up_to
