@@ -17,7 +17,6 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.ports import AdminPort
 from pystreams.runtime.state.changelog_loss import ANOTHER_TOPIC, why_not_continued
 from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
@@ -58,15 +57,12 @@ class Recovery:
 
     Args:
         topology: The application's topology.
-        admin: Tells what changelogs hold; the real client when None.
     """
 
-    def __init__(
-        self, topology: Topology, config: StreamsConfig, admin: AdminPort | None = None
-    ) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._config = config
         self._plan = TopologyPlan(topology, config.application_id)
-        self._admin = admin or ConfluentClients(config).admin()
+        self._admin = ConfluentClients(config).admin()
 
     def find(
         self, tasks: Collection[TaskId] = (), stores: Collection[str] = ()

@@ -233,13 +233,8 @@ class InternalTopicSourceNode(GraphNode):
 
     def write(self, topology: Topology, place: Place) -> None:
         """Add the source."""
-        topology.add_source(
-            self.name,
-            self.topic,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
-            timestamp_extractor=fail_on_invalid_timestamp,
-        )
+        consumed = Consumed(self.key_serde, self.value_serde, fail_on_invalid_timestamp)
+        _add_source(topology, self.name, (self.topic,), None, consumed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,13 +292,8 @@ class RepartitionNode(GraphNode):
             value_serde=self.value_serde,
             partitioner=self.partitioner,
         )
-        topology.add_source(
-            self.name,
-            self.topic,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
-            timestamp_extractor=fail_on_invalid_timestamp,
-        )
+        consumed = Consumed(self.key_serde, self.value_serde, fail_on_invalid_timestamp)
+        _add_source(topology, self.name, (self.topic,), None, consumed)
 
 
 def _add_source(

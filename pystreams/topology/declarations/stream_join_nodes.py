@@ -148,7 +148,7 @@ class StreamStreamJoinNode(GraphNode):
             TopologyError: A store has the name of another operation's.
         """
         names, join = self.names, self.join
-        this, other = self._sides()
+        this, other = self._side(left=True), self._side(left=False)
         topology.add_operator(
             names.this, this, (names.this_windowed,), looks_into=(names.other_store,)
         )
@@ -177,41 +177,29 @@ class StreamStreamJoinNode(GraphNode):
             )
         topology.add_state_store(builder, *users)
 
-    def _sides(self) -> tuple[Operator, Operator]:
-        names, windows, joiner = self.names, self.join.windows, self.join.joiner
+    def _side(self, *, left: bool) -> Operator:
+        """Return the join of one side, which looks for the other's records."""
+        names, join, windows = self.names, self.join, self.join.windows
+        store, joiner = names.other_store, join.joiner
         before_ms, after_ms = windows.before_ms, windows.after_ms
-        mirrored = _mirrored(joiner)
-        left_outer, right_outer = self.join.left_outer, self.join.right_outer
-        if not left_outer:
-            return (
-                StreamStreamJoinOperator(names.other_store, joiner, before_ms, after_ms),
-                StreamStreamJoinOperator(names.this_store, mirrored, after_ms, before_ms),
-            )
-        grace_ms = windows.grace_period_ms
-        return (
-            OuterJoinOperator(
-                names.other_store,
-                names.held_back,
-                joiner,
-                left=True,
-                outer=left_outer,
-                other_outer=right_outer,
-                before_ms=before_ms,
-                after_ms=after_ms,
-                grace_period_ms=grace_ms,
-                idle_timeout_ms=self.join.idle_timeout_ms,
-            ),
-            OuterJoinOperator(
-                names.this_store,
-                names.held_back,
-                mirrored,
-                left=False,
-                outer=right_outer,
-                other_outer=left_outer,
-                before_ms=after_ms,
-                after_ms=before_ms,
-                grace_period_ms=grace_ms,
-            ),
+        outer, other_outer = join.left_outer, join.right_outer
+        if not left:
+            store, joiner = names.this_store, _mirrored(joiner)
+            before_ms, after_ms = after_ms, before_ms
+            outer, other_outer = other_outer, outer
+        if not join.left_outer:
+            return StreamStreamJoinOperator(store, joiner, before_ms, after_ms)
+        return OuterJoinOperator(
+            store,
+            names.held_back,
+            joiner,
+            left=left,
+            outer=outer,
+            other_outer=other_outer,
+            before_ms=before_ms,
+            after_ms=after_ms,
+            grace_period_ms=windows.grace_period_ms,
+            idle_timeout_ms=join.idle_timeout_ms if left else None,
         )
 
     def _window_store(

@@ -65,10 +65,9 @@ class SubtopologyDescription:
 
     def __str__(self) -> str:
         """Return the sub-topology's lines of the description."""
-        if self.is_global:
-            lines = "".join(f"    {node}\n" for node in self.nodes)
-            return f"Sub-topology: {self.id} for global store (will not generate tasks)\n{lines}"
         lines = "".join(f"    {node}\n" for node in self.nodes)
+        if self.is_global:
+            return f"Sub-topology: {self.id} for global store (will not generate tasks)\n{lines}"
         return f"Sub-topology: {self.id}\n{lines}\n"
 
 
