@@ -157,8 +157,6 @@ class Backfill:
     """A backfill in its staging directory: what is there of it, and what is missing.
 
     Args:
-        topology: The topology.
-        config: The configuration.
         output: The staging directory.
         publishing: How the results are to be published, which is made sure of before they are made;
             None where they need not be fit for it.

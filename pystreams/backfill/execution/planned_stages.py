@@ -19,7 +19,6 @@ class PlannedStage:
 
     Attributes:
         subtopology: The sub-topology's id.
-        topics: Topics it reads.
         only_topic: The topic whose records it gives, for a part of a sub-topology; else None.
         records: How many records of the history it reads; an upper bound where only offsets are
             known. What earlier stages write comes on top.

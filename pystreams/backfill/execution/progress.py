@@ -47,7 +47,6 @@ class StageProgress:
 
     Attributes:
         position: The stage, from 0.
-        num_stages: How many there are.
         topics: What it reads.
         records: How many records it reads; an upper bound where only offsets are known (Kafka).
         phase: What it is doing.
@@ -112,7 +111,6 @@ class StageMeter:
 
         Args:
             taken: How many records the tasks have taken.
-            spark_tasks: What Spark says of its tasks.
             now_ms: The time, by the monotonic clock (ms).
         """
         seconds = (now_ms - self._began_ms) / 1000
@@ -132,8 +130,6 @@ class StageWatch:
 
     Args:
         counts: What the workers count.
-        spark_tasks: Asks Spark for its tasks.
-        tell: Told.
     """
 
     def __init__(

@@ -70,7 +70,6 @@ class StageInput:
         history: Rows of the history, columns of `HISTORY_TYPE`; None where it reads none.
         written: Rows of earlier stages, columns `ROWS`, offsets empty; None where it reads
             none.
-        num_topics: How many topics it reads.
         behind: Bounds of the history of topics that are written as well.
         event_times: Returns the frame with the column `waits` added, from rows sorted by partition,
             topic and offset; None where the records' own timestamps count.

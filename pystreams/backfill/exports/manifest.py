@@ -52,7 +52,6 @@ class ExportedStore:
 
     Attributes:
         changelog: What it was read from.
-        rows: How many rows it has.
         ends: The offset up to which each partition of the changelog was read.
         written_meanwhile: Numbers of the partitions that got records while they were read.
     """

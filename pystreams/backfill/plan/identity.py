@@ -91,11 +91,7 @@ class BackfillIdentity:
         return found
 
     def differences(self, wanted: BackfillIdentity) -> list[str]:
-        """Return what is another in a backfill that is to go on here, in words.
-
-        Args:
-            wanted: What that backfill is of.
-        """
+        """Return what is another in a backfill that is to go on here, in words."""
         different = [
             what
             for what, here, there in (

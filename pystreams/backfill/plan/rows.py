@@ -71,10 +71,8 @@ class Result(NamedTuple):
     """One row of a task's results.
 
     Attributes:
-        kind: What it is.
         task: The task's partition.
         name: A topic or a store, see `ResultKind`.
-        partition: The partition it belongs to.
         sequence: Its place among the task's results of that kind and name.
         timestamp: Milliseconds since the epoch.
         key: The key's bytes, or None.
@@ -97,7 +95,6 @@ class ResultBatch:
     """Rows of a task's results that follow one another: of one kind and name, as columns.
 
     Attributes:
-        kind: What they are.
         task: The task's partition.
         name: A topic or a store, see `ResultKind`.
         partitions: The partition each belongs to.

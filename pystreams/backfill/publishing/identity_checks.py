@@ -24,8 +24,6 @@ def check_identity(
 
     Args:
         path: Where they are.
-        identity: What they are of.
-        plan: The topology.
         configuration: See `fingerprint.declared_configuration`; None where it has no part.
 
     Raises:
@@ -97,7 +95,6 @@ def check_begun(
 
     Args:
         path: The directory.
-        begun: What was begun there.
         configuration: What it is to be run with; see `fingerprint.declared_configuration`.
         num_partitions: The partition counts of topics now.
 

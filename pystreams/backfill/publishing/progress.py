@@ -43,7 +43,6 @@ class PublishingMeter:
     """Adds up what a publisher tells, and tells how far all of it is.
 
     Args:
-        of_records: How many records there are to publish.
         tell: Told after each transaction of records, by the publisher's thread.
     """
 

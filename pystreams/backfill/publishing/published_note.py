@@ -42,7 +42,6 @@ class PublishedNote:
 
     Attributes:
         path: The staging directory.
-        publication: Its results.
     """
 
     path: Path

@@ -48,7 +48,6 @@ class _Times:
     """Timestamps of the records that a topic gets (ms).
 
     Attributes:
-        records: How many it gets.
         oldest: The smallest timestamp.
         newest: The largest one of each partition.
         past: How many records the broker may delete, or compact away, as soon as it has them.
@@ -197,7 +196,6 @@ def moved_limits(plan: TopologyPlan, newest_ms: int, now_ms: int) -> list[str]:
 
     Args:
         newest_ms: Where the history ends, about (ms).
-        now_ms: The time now.
     """
     if now_ms - newest_ms < BEHIND_MIN_MS:
         return []
@@ -213,7 +211,6 @@ def limits_of(settings: Mapping[str, str], store: StoreBuilder | None) -> dict[s
     """Return the limits of age (ms) by which a topic loses records it should keep, by setting.
 
     Args:
-        settings: The topic's.
         store: The store whose changelog it is; None for another topic. A store that keeps versions
             is told by its own `min.compaction.lag.ms`.
     """

@@ -49,7 +49,6 @@ class OldGroup:
     """What the old application's group has left behind.
 
     Attributes:
-        committed: Its committed offsets.
         ranges: What its source partitions hold.
     """
 
@@ -62,7 +61,6 @@ class RescaleChecks:
     """Looks before anything is moved. Every check raises `RescaleRefusedError`.
 
     Attributes:
-        plan: What is to be moved.
         anew: Topics that the new application reads from their beginning.
     """
 

@@ -71,8 +71,6 @@ class MovedSubtopology:
     Attributes:
         topics: What it reads.
         changelogs: Those of the old application.
-        old_tasks: How many tasks it had.
-        new_tasks: How many it has.
         is_stateful: Whether it has a store, of whatever kind.
     """
 
@@ -275,7 +273,6 @@ def begins(
     """Return where the new application begins to read, and with what time.
 
     Args:
-        plan: What moves.
         committed: The old application's committed offsets.
         beginnings: The first offset of each partition of the user's topics.
         anew: Topics that are read from their beginning, whatever was committed.

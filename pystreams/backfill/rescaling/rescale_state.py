@@ -52,7 +52,6 @@ class PlannedMove:
     """A move that may be done.
 
     Attributes:
-        plan: What moves.
         begins: Where the new application begins to read, and with what time.
     """
 
@@ -127,7 +126,6 @@ def rescaled_publication(results: StagedResults, plan: TopologyPlan) -> Publicat
     The user's own topics in the middle are read on from where the old application was.
 
     Args:
-        results: The results.
         plan: The plan of the new application.
 
     Raises:
@@ -153,13 +151,11 @@ def planned_move(
     """Return what is to be moved, after all checks that can be made before; change nothing.
 
     Args:
-        topology: The topology.
         config: The old application's configuration.
         settings: Where the state goes. What has been begun there is not checked again for records
             that wait: those have come since.
         clients: Makes clients of the old application; of `publisher.publishing_config`.
         is_rehearsal: Take the partition counts of `settings` for the topics' own.
-        waiting: How it waits for brokers.
 
     Raises:
         RescaleRefusedError: It may not be done now, or not at all.

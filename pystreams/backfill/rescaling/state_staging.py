@@ -36,7 +36,6 @@ class Staging:
     """Stages one move; used once.
 
     Attributes:
-        plan: What moves.
         begins: Where the new application begins to read.
         source: Reads the changelogs.
         directory: The staging directory; held.

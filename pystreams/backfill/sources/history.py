@@ -79,7 +79,6 @@ class WantedTopics:
     """Which topics a topology reads from outside.
 
     Attributes:
-        names: Their names.
         patterns: Patterns that more of them match.
         begun: The bounds with which this backfill was begun before; empty when it was not. A source
             that grows keeps to them: results of some stages are there.

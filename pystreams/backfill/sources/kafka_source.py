@@ -146,10 +146,6 @@ class KafkaSource:
         Options are for the connector alone: those that would have no effect are refused. Whether it
         has one of that name is not known.
 
-        Args:
-            plan: The topology's plan.
-            wanted: What it reads.
-
         Raises:
             HistoryError: The backfill sets an option itself, or nothing needs the connector.
             BrokerNotAvailableError: No broker answered.

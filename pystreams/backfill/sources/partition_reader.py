@@ -73,7 +73,6 @@ def records_within(
 
     Args:
         consumer: Reads; is assigned the partition.
-        bounds: Its bounds.
         patience_ms: How long the brokers may give nothing (ms). Only waiting for them counts, not
             what the caller does before it asks for more.
         clock: Tells how long.

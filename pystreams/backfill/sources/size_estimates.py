@@ -52,7 +52,6 @@ def estimated_sizes(
 
     Args:
         config: The application's configuration, with which brokers are reached.
-        bounds: The bounds of the history.
     """
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
@@ -74,7 +73,6 @@ def estimated_by(
 
     Args:
         consumer: Reads; is assigned some partitions.
-        bounds: The bounds of the history.
         clock: Tells when it is time to end.
     """
     sample = _Sample(consumer, bounds, clock)

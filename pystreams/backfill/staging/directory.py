@@ -59,9 +59,7 @@ class StagedStage:
     Attributes:
         position: Its place among the stages, from 0.
         subtopology: The sub-topology's id.
-        topics: Topics it read.
         only_topic: The topic whose records were kept, for a part of a sub-topology; else None.
-        records: How many records it read.
         seconds: How long it took, by the wall clock.
         outputs: Records written, by topic.
         output_partitions: The partition count by which each of these topics was written; 1 where

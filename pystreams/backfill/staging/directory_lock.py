@@ -28,7 +28,6 @@ class DriverLock:
     """The lock of a staging directory, held by this process until `release`.
 
     Args:
-        directory: The staging directory.
         lock: The lock; None where the file system has none.
         is_exclusive: See below.
 

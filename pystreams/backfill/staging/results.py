@@ -101,7 +101,6 @@ def check_whole(staging: StagingDirectory, manifest: Manifest) -> dict[int, Stag
     """Refuse results that are not all there, or are more than was staged.
 
     Args:
-        staging: Where they are.
         manifest: What it says of them.
 
     Returns:

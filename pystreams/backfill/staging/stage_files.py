@@ -30,7 +30,6 @@ class StagedFile(NamedTuple):
     """A file of rows, as it was when its stage was looked at.
 
     Attributes:
-        path: Where it is.
         num_rows: How many rows it has, by its own end.
     """
 

@@ -94,7 +94,6 @@ class FilledGlobalStores:
     """Global stores, filled when the first is asked for; of one thread.
 
     Attributes:
-        plan: What they are of.
         history: What they are filled from.
         now_ms: The wall-clock time of the whole backfill (ms).
         root: Returns the directory in which they have one of their own.

@@ -79,7 +79,6 @@ class HistoryTask:
 
     Args:
         stage: What of it runs.
-        partitions: The partitions it reads.
         directory: Where its stores live; exists, is empty, and is the caller's to delete.
         start: Where each partition's history begins, as far as it is not its beginning.
     """

@@ -26,7 +26,6 @@ def partitions_of(keys: Sequence[bytes | None], num_partitions: int, without_key
     """Return the partition of each key.
 
     Args:
-        num_partitions: How many partitions there are.
         without_key: The partition of records that have no key.
     """
     lengths = [-1 if key is None else len(key) for key in keys]

@@ -156,7 +156,6 @@ def messages_in_order(
     """Return the messages of one partition of a task that reads records with turns.
 
     Args:
-        rows: Its rows.
         places: Their places among the rows of all partitions.
         has_turn: Whether its records have turns, which go from their headers.
 

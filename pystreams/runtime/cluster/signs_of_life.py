@@ -66,8 +66,6 @@ class SignsOfLife:
 
         Args:
             now_ms: The monotonic clock's time (ms).
-            members: The group.
-            committed: The offsets that it has committed.
             ends: The ends of the partitions that its members have.
         """
         members = list(members)

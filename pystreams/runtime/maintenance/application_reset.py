@@ -79,7 +79,6 @@ class ApplicationReset:
     """Resets one application.
 
     Attributes:
-        application_id: Its id.
         plan: Its topology's plan; None when only the id is known, so that all its topics are
             orphans.
         admin: Asks and changes the brokers.

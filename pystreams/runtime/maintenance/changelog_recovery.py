@@ -32,9 +32,6 @@ class StoreFinding:
     """One store on the disk of this host, and its changelog.
 
     Attributes:
-        task_id: Its task.
-        store: Its name.
-        changelog: Its changelog partition.
         last_offset: Up to where it holds its changelog; None if it holds nothing.
         held: What the broker holds of the changelog; None when there is no such topic.
         trouble: What is wrong, or None.
@@ -53,11 +50,7 @@ class StoreFinding:
 
 
 class Recovery:
-    """The stores of one application on this host.
-
-    Args:
-        topology: The application's topology.
-    """
+    """The stores of one application on this host."""
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._config = config

@@ -90,9 +90,6 @@ class EarlierTopology:
     def keep(self, partitions: PartitionPlan) -> None:
         """Write down the topology that runs now.
 
-        Args:
-            partitions: How many partitions its topics have.
-
         Raises:
             StateDirectoryError: The file can't be written.
         """

@@ -72,7 +72,6 @@ def records_by_time(
 
     Args:
         consumer: In no group; nothing is assigned to it but this.
-        spans: The slice.
 
     Raises:
         OffsetOutOfRangeError: The broker does not hold a record any more.

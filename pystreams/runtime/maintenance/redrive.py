@@ -64,7 +64,6 @@ class QueueReader:
     """What a queue holds, as it is when this is made.
 
     Args:
-        queue: The queue.
         admin: Tells where it begins and ends.
         make_consumer: Makes a consumer that reads what is committed.
 

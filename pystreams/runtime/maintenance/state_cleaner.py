@@ -29,7 +29,6 @@ class StateCleaner:
     so that a directory goes when its time has come and not up to a delay later.
 
     Args:
-        directory: The state directory.
         delay_ms: `state.cleanup.delay.ms`: how long nobody must have used a directory (ms).
     """
 

@@ -78,7 +78,6 @@ class StoredEntry(NamedTuple):
     """One entry of a store, for readers.
 
     Attributes:
-        task_id: The task that has it.
         key: Its key; bytes where the store's keys are no user's.
         times: The times (ms) in its key, by name: a window's, a session's.
         value: Its value, likewise.
@@ -120,10 +119,8 @@ class StateReader:
     """Reads the entries of one store of a topology, over the tasks that have it.
 
     Args:
-        plan: The plan of the topology.
         config: Its default serdes stand in where a store has none of its own.
         stores: The files, of one application.
-        name: The store.
 
     Raises:
         TopologyError: The topology has no such store.

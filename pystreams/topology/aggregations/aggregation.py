@@ -109,9 +109,7 @@ class _StateSerde:
     """Reads and writes states; shows results to who queries the store.
 
     Args:
-        serde: The state's.
         result: Returns the result of a state.
-        name: The aggregation's name.
     """
 
     def __init__(self, serde: Serde[Any], result: Callable[[Any], Any], name: str) -> None:

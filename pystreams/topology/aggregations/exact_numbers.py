@@ -122,7 +122,6 @@ def sum_serde(mark: int, name: str) -> Serde[Sum]:
 
     Args:
         mark: The first byte.
-        name: The aggregation's name.
     """
 
     def write(total: Sum) -> bytes:

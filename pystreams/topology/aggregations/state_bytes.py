@@ -41,7 +41,6 @@ def wrong_mark(name: str, mark: int, data: bytes) -> ValueError:
     Args:
         name: The name of the aggregation that reads it.
         mark: How its own states begin.
-        data: The state.
     """
     return ValueError(
         f"aggregations.{name} can't read a state that begins with {data[:1].hex()!r} and not "
@@ -60,7 +59,6 @@ def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
 
     Args:
         mark: The byte.
-        name: The aggregation's name.
         body: What follows it.
     """
     return _Marked(mark, name, body)
@@ -103,11 +101,7 @@ class _Marked:
 
 
 class TimedValue:
-    """A value with its timestamp (int64, ms) before it.
-
-    Args:
-        value_serde: How the value is kept.
-    """
+    """A value with its timestamp (int64, ms) before it."""
 
     def __init__(self, value_serde: Serde[Any]) -> None:
         self._serde = value_serde
@@ -127,7 +121,6 @@ class Values:
     """Values, each with its length (int32) before it.
 
     Args:
-        value_serde: How a value is kept.
         make: Makes the state of the values.
         in_order: Whether they keep their order; else they are in that of their bytes.
     """
@@ -174,11 +167,7 @@ class Values:
 
 
 class TimedValues:
-    """Values in their order, each with its timestamp (int64, ms) and length (int32) before it.
-
-    Args:
-        value_serde: How a value is kept.
-    """
+    """Values in their order, each with its timestamp (int64, ms) and length (int32) before it."""
 
     def __init__(self, value_serde: Serde[Any]) -> None:
         self._serde = value_serde

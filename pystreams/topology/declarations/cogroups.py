@@ -50,11 +50,7 @@ Operators = Callable[[str, Aggregator], TableOperator]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MergedTablesNode(TableNode):
-    """The table that several with one store make together: each hands its changes on to it.
-
-    Attributes:
-        tables: Those tables.
-    """
+    """The table that several with one store make together: each hands its changes on to it."""
 
     tables: tuple[TableNode, ...]
 

@@ -29,8 +29,6 @@ class JoinedTablesNode(TableNode):
     """A join of two tables: a node for each side, and one for the result.
 
     Attributes:
-        left: The left table.
-        right: The right one.
         join: What becomes of two rows.
         left_name: Name of the node that takes the left table's changes.
         right_name: Name of the other one.

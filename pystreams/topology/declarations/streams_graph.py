@@ -41,7 +41,6 @@ class StreamsGraph:
     """All that one builder has declared. Not for several threads.
 
     Attributes:
-        names: Names the nodes.
         repartitions: The repartition that joins of one stream, or aggregations of one group,
             have in common; by what they belong to.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time

@@ -35,7 +35,6 @@ class SuppressNode(TableNode):
 
     Attributes:
         suppressed: The table above.
-        buffer: Builder of the buffer.
     """
 
     suppressed: TableNode

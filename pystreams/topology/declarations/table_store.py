@@ -27,8 +27,6 @@ class TableStore:
 
     Attributes:
         queryable_name: The same name if the user gave it, else None.
-        key_serde: How keys are stored.
-        value_serde: How values are stored.
         options: The rest of what the user asked for.
     """
 

@@ -61,7 +61,6 @@ class WindowedGroups:
     """The records of a stream, grouped and cut into windows.
 
     Attributes:
-        windows: How they are cut.
         emit: When results are sent on.
         late: Who is told of late records: a function, or the topic they are written to.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time

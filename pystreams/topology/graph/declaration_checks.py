@@ -24,7 +24,6 @@ def check_values(operation: str, **values: object) -> None:
 
     Args:
         operation: The operation or the node they are for; begins the error's message.
-        values: The options.
 
     Raises:
         TopologyError: One is of a wrong type; says which, and what it should be.

@@ -19,7 +19,6 @@ class NodeDescription:
     """One node.
 
     Attributes:
-        name: The node's name.
         kind: "source", "processor" or "sink".
         topics: Topics read or written; empty for processors and for sinks that choose by record.
         pattern: The pattern of a source that reads by pattern, else None.
@@ -54,7 +53,6 @@ class SubtopologyDescription:
     """One sub-topology.
 
     Attributes:
-        id: Its number.
         nodes: Its nodes, largest tree first.
         is_global: Whether it is a global store, of which there are no tasks.
     """

@@ -28,7 +28,6 @@ class RecordForRouting:
 
     Attributes:
         timestamp: The record's timestamp (ms).
-        headers: Its headers.
         topic: Topic of the source record; None in a punctuation.
         partition: Its partition; None in a punctuation.
         offset: Its offset; None in a punctuation.

@@ -316,8 +316,6 @@ class Topology(NodeGraph):
         """Add a node that runs an operator; the stores must have been added.
 
         Args:
-            name: The node's name.
-            operator: What it does.
             parents: The nodes whose records it gets.
             stores: Stores that it is connected to.
             looks_into: Stores that it reads and never writes, connected now or later.

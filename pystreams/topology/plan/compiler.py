@@ -32,7 +32,6 @@ class CompiledSource:
     """A source of one task.
 
     Attributes:
-        node: The source node.
         step: Feeds one record to the source's children.
     """
 
@@ -52,7 +51,6 @@ def compile_subtopology(
     actions they leave with `task.on_init`.
 
     Args:
-        subtopology: What is compiled.
         task: What the nodes are attached to.
         trace: Puts something around the step of each node.
 

@@ -40,11 +40,7 @@ class _Silence:
 
 
 class CoordinatorClient:
-    """Holds a client for requests that change nothing. May be used from any thread.
-
-    Args:
-        make: Makes a client.
-    """
+    """Holds a client for requests that change nothing. May be used from any thread."""
 
     def __init__(self, make: Callable[[], AdminClient]) -> None:
         self._make = make
@@ -120,7 +116,6 @@ def answer_of(
     """Return the answer of a client of its own: what comes too late is never sent.
 
     Args:
-        make: Makes the client.
         request: Sends the request, with a time limit of `NEVER_S`.
         about: What is asked for, for the error.
         timeout_s: How long to wait.

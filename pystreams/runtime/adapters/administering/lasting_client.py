@@ -22,9 +22,6 @@ _PAUSE_S = 10.0
 class LastingClient:
     """Holds the client. May be used from any thread.
 
-    Args:
-        make: Makes a client.
-
     Attributes:
         client: The one to ask.
     """

@@ -274,7 +274,6 @@ def cure_of(code: int, about: str = "") -> str | None:
     """Return what to do about an error, or None.
 
     Args:
-        code: The error's code.
         about: What was being done, or to which topic; internal ones are told by their names.
     """
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:

@@ -134,7 +134,6 @@ class RefusedConnections:
 
         Args:
             client: The `client.id`.
-            error: The error.
         """
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             return self.told

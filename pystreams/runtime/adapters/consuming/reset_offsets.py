@@ -22,8 +22,6 @@ class ResetOffsets:
     """Asks for the beginning or the end of partitions.
 
     Args:
-        client: The consumer's client.
-        group: The group, for errors.
         policy: `auto.offset.reset`.
     """
 

@@ -230,7 +230,6 @@ class RefusedRecords:
 
         Args:
             error: Why it was refused.
-            topic: The topic it was going to.
             partition: The partition, or None when none was chosen yet.
             record: The record; its timestamp is -1 when that is not known any more.
             output: The buffer it was sent from, if that is known.
