@@ -288,9 +288,9 @@ class StateDirectory:
 
 
 def tasks_in(directory: Path) -> list[TaskId]:
-    """Return the tasks that have a directory below one, which need not be there; looks only."""
+    """Return the tasks that have a directory in another one, in order."""
     found = []
-    for entry in directory.iterdir() if directory.is_dir() else ():
+    for entry in directory.iterdir():
         try:
             task_id = TaskId.parse(entry.name)
         except ValueError:

@@ -109,7 +109,7 @@ class ApplicationReset:
             internal_topics=sorted(own & counts.keys()),
             orphans=[topic for topic in sorted(counts) if self._looks_own(topic, own)],
             directory=directory,
-            tasks=tasks_in(directory),
+            tasks=tasks_in(directory) if directory.is_dir() else [],
         )
 
     def execute(
