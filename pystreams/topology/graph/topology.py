@@ -247,13 +247,13 @@ class Topology(NodeGraph):
         Raises:
             TopologyError: The processor or a store does not exist; says what to add first.
         """
-        node = self.nodes.get(processor)
+        node = self._nodes.get(processor)
         if not isinstance(node, ProcessorNode):
             message = f"can't connect a state store to {processor!r}: no processor has that name"
             raise TopologyError(message)
         self._check_stores(processor, stores)
         connected = tuple(dict.fromkeys((*node.stores, *stores)))
-        self.nodes[processor] = replace(node, stores=connected)
+        self._nodes[processor] = replace(node, stores=connected)
         return self
 
     def add_global_store(
@@ -300,7 +300,7 @@ class Topology(NodeGraph):
 
     def describe(self) -> TopologyDescription:
         """Return the description; its `str` is Kafka Streams' text."""
-        return describe(self.nodes, self.stores)
+        return describe(self._nodes, self._stores)
 
     # ------------------------------------------------------------------ what the DSL calls
 
@@ -356,34 +356,34 @@ class Topology(NodeGraph):
         self._check_new(name)
         if name == source.name:
             raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
-        if store.name in self.stores:
+        if store.name in self._stores:
             raise self._two_stores(store.name, (name,))
         self._place_source(source)
         self._place(ProcessorNode(name, operator, (source.name,), (store.name,)))
         self._place_store(store, (name,))
-        self.global_stores[store.name] = source.topics[0]
+        self._global_stores[store.name] = source.topics[0]
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """Declare that a topic name (used by a sink and a source) is an internal one."""
-        present = self.repartition_topics.get(topic.name)
+        present = self._repartition_topics.get(topic.name)
         if present is not None and present != topic:
             raise TopologyError(
                 f"repartition topic {topic.name!r} is declared with {present.num_partitions} and "
                 f"with {topic.num_partitions} partitions: use one number or two names"
             )
-        self.repartition_topics[topic.name] = topic
+        self._repartition_topics[topic.name] = topic
 
     def restore_from_source(self, store: str, source: str) -> None:
         """Let the topic that a source node reads be the changelog of a store."""
-        self.source_changelogs[store] = source
+        self._source_changelogs[store] = source
 
     def add_copartition_group(self, group: CopartitionGroup) -> None:
         """Require that the topics of some source nodes have equal partition counts."""
-        self.copartition_groups.append(group)
+        self._copartition_groups.append(group)
 
     def _place_source(self, source: SourceNode) -> None:
         """Add a source, unless another one reads one of its topics."""
-        for other in self.nodes.values():
+        for other in self._nodes.values():
             if isinstance(other, SourceNode):
                 refuse_overlap(other, source)
         self._place(source)
