@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
 from pystreams.backfill.publishing.hand_over import (
     PublishingRefusedError,
-    partitions_of,
     start_again,
     why_not_free,
 )
@@ -147,7 +146,7 @@ class PublishingChecks:
 
     def source_ids(self) -> dict[str, str]:
         """Return the ids of the source topics, as far as they tell topics apart."""
-        read = {partition.topic for partition in partitions_of(self.publication)}
+        read = {partition.topic for partition in self.publication.histories}
         topics = sorted(read - self.plan.repartition_topics().keys())
         return known_ids(self.waiting.until_answered(lambda: self.admin.topic_ids(topics)))
 

@@ -42,16 +42,11 @@ class Standing(Enum):
     DONE = "done"
 
 
-def partitions_of(publication: Publication) -> list[TopicPartition]:
-    """Return all source partitions, sorted."""
-    return sorted(publication.histories)
-
-
 def edges_of(publication: Publication) -> list[TopicPartition]:
     """Return the partitions of topics that the topology both writes and reads, sorted."""
     return [
         partition
-        for partition in partitions_of(publication)
+        for partition in sorted(publication.histories)
         if partition.topic in publication.edge_topics
     ]
 
@@ -122,7 +117,7 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
     Raises:
         PublishingRefusedError: It has other offsets, or another publication's mark.
     """
-    wanted = partitions_of(publication)
+    wanted = sorted(publication.histories)
     if not any(partition in committed for partition in wanted):
         return Standing.FREE
     if all(
@@ -151,7 +146,7 @@ def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
 
     Kafka deletes the offsets of a deleted topic: then it is said of the others.
     """
-    said = (committed.get(partition) for partition in partitions_of(publication))
+    said = (committed.get(partition) for partition in publication.histories)
     return any(
         offset is not None and published_by(offset.metadata) == publication.id for offset in said
     )

@@ -20,7 +20,6 @@ from pystreams.backfill.publishing.hand_over import (
     Offsets,
     PublishingRefusedError,
     goes_on,
-    partitions_of,
     start_again,
 )
 from pystreams.backfill.publishing.publication import Publication
@@ -107,6 +106,6 @@ class PublishedNote:
         return None
 
     def _topic_ids(self) -> dict[str, str]:
-        sources = {partition.topic for partition in partitions_of(self.publication)}
+        sources = {partition.topic for partition in self.publication.histories}
         topics = sorted(sources | self.plan.changelogs().keys())
         return self.waiting.until_answered(lambda: self.admin.topic_ids(topics))

@@ -46,7 +46,6 @@ from pystreams.backfill.publishing.hand_over import (
     is_said_of_some,
     marks,
     other_rows,
-    partitions_of,
     published_rows,
     standing,
 )
@@ -235,7 +234,7 @@ class Publisher:
         return self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
 
     def _stable(self, consumer: ConsumerPort) -> Offsets:
-        partitions = partitions_of(self._publication)
+        partitions = sorted(self._publication.histories)
         return self._waiting.until_answered(lambda: consumer.committed(partitions))
 
     def _is_handed_over(self, committed: Offsets, note: PublishedNote | None) -> bool:
