@@ -119,8 +119,6 @@ def producer_config(
     """Return librdkafka's configuration of a producer; transactional when given an id.
 
     Args:
-        config: The application's configuration.
-        transactional_id: Makes it transactional.
         client_id: How the client is called in the brokers' logs and metrics.
         sharing: How many producers share `output.buffer.max.bytes`.
     """

@@ -18,11 +18,7 @@ _SCHEME = "token"
 
 @cache
 def openapi_of(*, asks_for_token: bool) -> dict[str, Any]:
-    """Return the description of a server.
-
-    Args:
-        asks_for_token: Whether requests must carry one.
-    """
+    """Return the description of a server."""
     components: dict[str, Any] = {"schemas": SCHEMAS}
     if asks_for_token:
         components["securitySchemes"] = {_SCHEME: {"type": "http", "scheme": "bearer"}}

@@ -29,7 +29,6 @@ class Owners:
     """Asks other processes of an application.
 
     Args:
-        streams: The application.
         certificate: What they are served with over TLS, beside what the system trusts; None asks
             without TLS.
     """

@@ -59,7 +59,6 @@ class HttpServer:
 
     Args:
         streams: The application; it need not have started.
-        options: Where and to whom.
 
     Raises:
         ConfigError: The address is open to others and there is no token, or the certificate can't

@@ -95,11 +95,6 @@ def query_of_key(spec: StoreSpec, key: Any, given: QueryParams) -> Query[Any]:
 def query_of_range(spec: StoreSpec, serde: Serde[Any], given: QueryParams) -> Query[Any]:
     """Return what asks a store for a range.
 
-    Args:
-        spec: The store.
-        serde: The serde of its keys.
-        given: The request's parameters.
-
     Raises:
         RequestError: Such a store has no ranges, or a parameter is not for it or can't be read.
     """

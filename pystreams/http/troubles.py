@@ -10,11 +10,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 
 class Troubles:
-    """Tells what stands still, and what became dead letters.
-
-    Args:
-        streams: The application.
-    """
+    """Tells what stands still, and what became dead letters."""
 
     def __init__(self, streams: KafkaStreams) -> None:
         self._streams = streams

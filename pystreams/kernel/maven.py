@@ -57,7 +57,6 @@ class ChecksumError(ArtifactError):
     """A repository served bytes that differ from the pinned artifact.
 
     Attributes:
-        artifact: What was asked for.
         found: The SHA-256 of what came.
     """
 
@@ -135,7 +134,6 @@ def fetch(
     terminal), and nothing when all are there.
 
     Args:
-        artifacts: What to fetch.
         title: What the artifacts are, for the progress bar: "Apache Kafka 4.3.1".
         cache_dir: Where to keep them; `default_cache_dir()` if not given.
         repository_url: Root of a Maven repository; `PYSTREAMS_MAVEN_URL`, else Maven Central.

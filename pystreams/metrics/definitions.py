@@ -101,9 +101,6 @@ class MetricDefinition:
     """What one metric means.
 
     Attributes:
-        doc: What it says, in one or two sentences.
-        unit: What its value counts.
-        kind: How its value moves.
         level: The lowest recording level it is there at.
     """
 

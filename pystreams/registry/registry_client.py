@@ -28,7 +28,6 @@ class RegisteredId(NamedTuple):
     """What a registry calls a schema.
 
     Attributes:
-        schema_id: Its number.
         guid: Its GUID; None where the registry has none.
         version: Its version in the subject, where that was asked for.
     """

@@ -52,7 +52,6 @@ class SchemaChoice:
 
     Attributes:
         schema: Its text, or the client's `Schema` (with references); None to take the writer's.
-        is_key: Whether keys are of it.
         subject: How its subject is named.
         write_with: Which schema values are written with, or the id of it.
         id_place: Where its id is written.
@@ -89,9 +88,7 @@ class RegistrySerde(ABC, Generic[T]):
     """A serde in Confluent's wire format.
 
     Attributes:
-        client: Asks the registry.
         model: The class of the values; None for plain ones.
-        choice: What is said about the schema.
     """
 
     client: RegistryClient

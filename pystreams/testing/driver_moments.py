@@ -11,11 +11,6 @@ def moments(tasks: Sequence[StreamTask], now_ms: int, advance_ms: int) -> Iterat
     """Return each time (ms) at which a task tries a record again, and at last the end.
 
     What is done at one of them may make others due.
-
-    Args:
-        tasks: The tasks.
-        now_ms: Where the wall clock stands (ms).
-        advance_ms: How far it moves on (ms).
     """
     until_ms = now_ms + advance_ms
     while True:

@@ -15,11 +15,7 @@ Entries = Iterator[tuple[Any, Any]]
 
 
 class PlainValues:
-    """Reads and writes a key-value store, plain or timestamped, as plain values.
-
-    Args:
-        timestamped: Whether it takes and gives timestamps.
-    """
+    """Reads and writes a key-value store, plain or timestamped, as plain values."""
 
     def __init__(self, store: Any, *, timestamped: bool) -> None:
         self._store = store
@@ -77,9 +73,6 @@ class PlainWindows:
     """Reads and writes a window store, plain or timestamped, as plain values.
 
     Times are in ms and inclusive on both ends; see `ReadOnlyWindowStore` for the order.
-
-    Args:
-        timestamped: Whether it takes and gives timestamps.
     """
 
     def __init__(self, store: Any, *, timestamped: bool) -> None:

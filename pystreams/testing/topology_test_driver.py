@@ -133,9 +133,6 @@ class TopologyTestDriver:
         """Return a topic to pipe records into.
 
         Args:
-            topic: A topic the topology reads.
-            key_serde: Serializes keys.
-            value_serde: Serializes values.
             start_timestamp: Timestamp of records piped without one (ms).
             auto_advance_ms: What is added to it after each such record (ms).
         """

@@ -40,13 +40,11 @@ class Hop(NamedTuple):
     """A node takes a record.
 
     Attributes:
-        node: The node.
         parent: The node that has forwarded it; None for a source, and for what was held back and
             goes on by itself.
         depth: How many nodes it came through.
-        key: The record's key.
-        value: Its value; of a table's update a pair, the new value and the old one (None where
-            nobody asks for it).
+        value: The record's value; of a table's update a pair, the new value and the old one (None
+            where nobody asks for it).
         timestamp: Its timestamp (ms).
     """
 
@@ -66,7 +64,6 @@ class StateChange(NamedTuple):
     """A record has changed an entry of a store.
 
     Attributes:
-        store: The store.
         key: The entry's key.
         times: The times (ms) in its key, by name: a window's, a session's.
         old: What it was, as the changelog has it; None where there was nothing.
@@ -95,8 +92,6 @@ class Written(NamedTuple):
         topic: The topic's real name.
         key: The record's key, as the topic's serde reads it; bytes where that is not known.
         value: Its value, likewise.
-        timestamp: Its timestamp (ms).
-        headers: Its headers.
     """
 
     topic: str
@@ -117,9 +112,7 @@ class Tracer:
     """Tells of the hops, the state changes and the results of a driver's tasks.
 
     Args:
-        plan: The topology's plan.
         config: Its default serdes stand in where there are no others.
-        tell: Called with each event.
     """
 
     def __init__(

@@ -50,10 +50,6 @@ def local_configuration(
 ) -> StreamsConfig:
     """Return the configuration of an application whose files are read, with no broker.
 
-    Args:
-        options: What the command line said.
-        application_id: The application's id, as its files tell.
-
     Raises:
         ConfigError: As `configuration`.
     """
@@ -87,7 +83,6 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
     """Return the configuration from the sources of the command line, and one weaker than these.
 
     Args:
-        options: What the command line said.
         name: What the application.id is made of when nothing gives one, with `--dev`.
         weakest: The source that all others override.
 

@@ -26,7 +26,6 @@ class FollowedKey:
     of this key, as the result of a window that closes.
 
     Args:
-        plan: The topology's plan.
         config: Its default serdes stand in where a source has none of its own.
         key: The key, as people write it.
         topics: The topics that are read. Repartition topics are followed beside them.

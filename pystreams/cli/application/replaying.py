@@ -74,10 +74,7 @@ def slice_of(
     """Return what a replay reads.
 
     Args:
-        clients: Of the application.
-        plan: The topology's plan.
         topics: The topics that are read; none for all that the topology reads.
-        bounds: Where the slice begins and ends.
 
     Raises:
         StreamsError: A topic is not there, or not read by the topology; there are no records.
@@ -131,7 +128,6 @@ class Replay:
     Every sub-topology is one task, whatever partitions its input has.
 
     Args:
-        topology: The topology.
         config: The application's configuration. Caches are off, so that each change is seen.
         show: Told of each event that is followed, with the record that led to it.
         key: The key that is followed; None for all.

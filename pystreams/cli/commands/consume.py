@@ -34,8 +34,6 @@ class WhatToRead:
 
     Attributes:
         from_end: Whether only those are that come from now on; it waits for them.
-        follow: Whether it waits for more at the end.
-        limit: How many at most; None for all.
     """
 
     from_end: bool

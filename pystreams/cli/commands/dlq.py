@@ -26,12 +26,7 @@ _NAME = "pystreams-dlq"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters are meant.
-
-    Attributes:
-        topic: Only those of this topic; None for all.
-        exception: Only those of this exception; None for all.
-    """
+    """Which dead letters are meant."""
 
     topic: str | None
     exception: str | None

@@ -31,11 +31,6 @@ class WhatToReplay:
 
     Attributes:
         key: The key whose records are followed; None for all.
-        begin: Where the slice begins.
-        end: Where it ends.
-        last: How long it is, up to now.
-        topics: The topics that are read; none for all.
-        state: What stores hold before it.
     """
 
     key: str | None

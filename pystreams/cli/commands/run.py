@@ -45,15 +45,11 @@ class RunOptions:
     """How an application is run: in which processes, and what is short for a key.
 
     Attributes:
-        processes: How many processes share its partitions.
-        threads: Stream threads of each.
         stop_timeout: How long a stop may take (s).
         leave_group: Whether a stop leaves the group; None as `KafkaStreams.close`.
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
-        metrics_port: Where the first process serves metrics.
-        metrics_host: The address they are served on.
         partitions: With `--dev`, partitions of topics that are created.
         reload: Whether the application is started anew when its files change.
         reloaded: Whether this process is the one that is.

@@ -109,14 +109,7 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """With which topology a store is read, and how it is shown.
-
-    Attributes:
-        topology: What its serdes and kind are from.
-        config_file: A file of configuration, for default serdes.
-        as_json: Whether each entry is a JSON object.
-        limit: How many at most; None for all.
-    """
+    """With which topology a store is read, and how it is shown."""
 
     topology: str
     config_file: Path | None

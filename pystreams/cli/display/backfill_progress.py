@@ -49,11 +49,7 @@ class BackfillDisplay(Protocol):
 
 
 def display_for(log_format: str) -> BackfillDisplay:
-    """Return what fits standard error.
-
-    Args:
-        log_format: That of the log, as `--log-format` has it.
-    """
+    """Return what fits standard error."""
     if log_format == "json":
         return LogLines()
     return Bars() if sys.stderr.isatty() else TextLines()

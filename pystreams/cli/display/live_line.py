@@ -69,9 +69,6 @@ class LiveDisplay:
 
     Use as a context manager. It has a thread of its own, so that nothing it waits for (a terminal
     that is held, numbers that come late) delays the stop of the client.
-
-    Args:
-        statistics: Tells how the client is doing.
     """
 
     def __init__(

@@ -20,12 +20,7 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class LetterCondition:
-    """An expression that says of a letter whether it is meant.
-
-    Attributes:
-        text: As it was given.
-        code: The same, compiled.
-    """
+    """An expression that says of a letter whether it is meant."""
 
     text: str
     code: CodeType

@@ -62,7 +62,6 @@ def run_processes(
     """Run the current command in several processes until they end; return the exit code.
 
     Args:
-        count: How many.
         command: The command to start, to which each child's number is added; the running one if
             not given.
         stop_timeout_s: How long each may take to stop; what is there soon after is killed.

@@ -65,10 +65,8 @@ def run_until_stopped(
 
     Args:
         streams: The client, not yet started.
-        stop: Asks for the stop.
         display: Shows how it is doing, when there is somebody to look at it.
         readable: Whether lines are for readers: then an error ends them, as that of any command.
-        leave_group: See `KafkaStreams.close`.
 
     Returns:
         The exit code.

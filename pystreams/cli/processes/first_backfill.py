@@ -32,7 +32,6 @@ class FirstBackfillOptions:
     """Whether there is a backfill before the run, and what becomes of its results.
 
     Attributes:
-        backfill: Whether there may be one.
         backfill_above: With this many records waiting, or fewer, there is none.
         backfill_output: Where its results are staged and kept; None for a directory that goes.
     """
@@ -97,11 +96,6 @@ class FirstBackfill:
         self, loaded: LoadedTopology, config: StreamsConfig, stop_timeout_s: float
     ) -> int | None:
         """Do the backfill, if there is one to do.
-
-        Args:
-            loaded: The application.
-            config: Its configuration.
-            stop_timeout_s: How long a stop may take.
 
         Returns:
             What this process is to end with; None to go on and stream.

@@ -61,7 +61,6 @@ def exit_when_interrupted(stop: InterruptBySignal, then: str | None) -> Iterator
     """End the command with the exit code of the signal that came within the block.
 
     Args:
-        stop: What takes the signals.
         then: What a start after it does, for the message; None for no message.
     """
     logging.getLogger().addFilter(_is_no_interrupt)

@@ -45,7 +45,6 @@ def run_reloading(
         directory: Where the application's files are: modules and configuration in it and below.
         command: The command to start, to which the hidden option is added; the running one if not
             given.
-        stop_timeout_s: How long it may take to stop.
 
     Returns:
         The exit code of the last run.

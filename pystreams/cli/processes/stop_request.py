@@ -34,7 +34,6 @@ class StopRequest:
         timeout_s: How long the stop may take (s).
 
     Args:
-        timeout_s: As the attribute.
         ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
     """
 

@@ -50,7 +50,6 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
     """Return the numbers that are looked at first.
 
     Args:
-        now: The snapshot.
         flow: Records a second that come in and go out, internal topics left out.
     """
     latency, interval = now["commit_latency_p99_ms"], now["commit_interval_ms"]
@@ -110,8 +109,6 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
     """Return the table of stores.
 
     Args:
-        now: The snapshot.
-        specs: The stores of the topology.
         linked: Whether their names lead to what they hold.
     """
     if not specs:

@@ -66,8 +66,6 @@ def picture(nodes: Iterable[NodeDescription], flow: Flow, topic_names: Mapping[s
     """Return a sub-topology's picture.
 
     Args:
-        nodes: Its nodes.
-        flow: What moves in it.
         topic_names: The real names of topics, where they have others than the nodes say.
     """
     boxes = _laid_out(list(nodes), topic_names)
@@ -161,11 +159,7 @@ def _lanes(nodes: list[NodeDescription], by_name: Mapping[str, NodeDescription])
 
 
 class _FreeLanes:
-    """Finds ways that do not go through boxes.
-
-    Args:
-        boxes: The boxes.
-    """
+    """Finds ways that do not go through boxes."""
 
     def __init__(self, boxes: Mapping[str, _Box]) -> None:
         self._boxes = list(boxes.values())

@@ -39,7 +39,6 @@ class Frame(NamedTuple):
     """The page at one moment.
 
     Attributes:
-        parts: What each part holds.
         is_last: Whether nothing follows: the application has stopped.
     """
 

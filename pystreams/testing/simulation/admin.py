@@ -15,11 +15,7 @@ from pystreams.testing.simulation.faults import Lifeline
 
 
 class SimulatedAdmin:
-    """Implements `AdminPort`.
-
-    Args:
-        lifeline: The process it belongs to.
-    """
+    """Implements `AdminPort`."""
 
     def __init__(self, broker: SimulatedBroker, lifeline: Lifeline) -> None:
         self._broker = broker

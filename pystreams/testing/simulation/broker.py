@@ -31,8 +31,6 @@ class SimulatedBroker:
     """Topics, transactions and one consumer group.
 
     Args:
-        clock: For timeouts.
-        faults: Decides what happens in the background.
         session_timeout_ms: After so long without a poll a member of the group is out (ms).
         transaction_timeout_ms: After so long an open transaction is aborted (ms).
         incremental: Whether the group speaks the incremental protocol (KIP-848) instead of the

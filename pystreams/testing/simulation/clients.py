@@ -31,7 +31,6 @@ class SimulatedProducer:
     a request that ends a transaction, or sends its offsets, sometimes sent twice.
 
     Args:
-        lifeline: The process it belongs to.
         transactional_id: Makes it transactional.
 
     Attributes:

@@ -21,7 +21,6 @@ class SimulatedConsumer:
     """Implements `ConsumerPort`; reads what is committed, from the earliest offset if none is set.
 
     Args:
-        lifeline: The process it belongs to.
         instance_id: Makes it a static member where the protocol has them.
     """
 
@@ -299,9 +298,6 @@ class SimulatedConsumer:
 
 class SimulatedRestoreConsumer:
     """Implements `RestoreConsumerPort`; reads what is committed.
-
-    Args:
-        lifeline: The process it belongs to.
 
     Attributes:
         restored: Records it has handed out.

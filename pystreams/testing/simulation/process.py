@@ -82,7 +82,6 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
-        disk: Its machine's disk.
         threads: Its stream threads while it runs.
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.

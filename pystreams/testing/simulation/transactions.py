@@ -70,9 +70,7 @@ class TransactionCoordinator:
     """Transactions of all producers.
 
     Args:
-        log_of: Returns the log of a partition.
         commit_offsets: Makes group offsets visible.
-        clock: For timeouts.
         faults: Decides in which order markers are written.
         timeout_ms: After so long an open transaction is aborted (ms).
     """
