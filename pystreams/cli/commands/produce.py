@@ -11,6 +11,7 @@ from pystreams.cli.application.configuration import load_application
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, topology_argument
+from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topic_serdes import TopicSerdes
@@ -72,7 +73,7 @@ def produce(topic: str, *, file: TextIO, as_json: bool, application: Application
         serdes = _checked(loaded.topology, config, topic, dev=application.dev)
         lines = _typed_lines(file) if file.isatty() else file
         count = _write(config, topic, _records(lines, topic, serdes, as_json=as_json), file)
-    click.echo(f"Wrote {count:,} {'record' if count == 1 else 'records'} to {topic}", err=True)
+    click.echo(f"Wrote {counted(count, 'record')} to {topic}", err=True)
 
 
 def _checked(topology: Topology, config: StreamsConfig, topic: str, *, dev: bool) -> TopicSerdes:

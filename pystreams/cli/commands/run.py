@@ -236,11 +236,14 @@ def run(
             run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout)
         )
     with streams_errors_as_exit_codes():
+        from pystreams.topology.plan.missing_serdes import check_serdes
+
         check_http(http)
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
         loaded = loaded.built_with(config)
-        _check_serdes(loaded, config)
+        # Here, once, before a backfill or processes begin.
+        check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
         if application.dev:
@@ -272,17 +275,6 @@ def _create_missing_topics(
             topics=[topic.name for topic in created],
             partitions=created[0].num_partitions,
         )
-
-
-def _check_serdes(loaded: LoadedTopology, config: StreamsConfig) -> None:
-    """Refuse a topology without all serdes here, once, before a backfill or processes begin.
-
-    Raises:
-        TopologyError: A serde is missing.
-    """
-    from pystreams.topology.plan.missing_serdes import check_serdes
-
-    check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
 
 
 def configuration_of_run(

@@ -17,7 +17,6 @@ from pystreams.errors import StreamsError
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
-    from pystreams.runtime.cluster.group_description import GroupMember
     from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -105,7 +104,7 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
             tasks = _tasks(member.partitions, plan)
             row = [member.client_id, member.host, str(len(member.partitions)), tasks]
             if any(found.standbys.values()):
-                row.append(_kept(member, found))
+                row.append(", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-")
             rows.append(row)
         titles = ("member", "host", "partitions", "tasks", "standbys")[: len(rows[0])]
         show_table(titles, rows, right=("partitions",))
@@ -157,10 +156,6 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
             for partition in found.partitions
         ],
     }
-
-
-def _kept(member: GroupMember, found: GroupStatus) -> str:
-    return ", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-"
 
 
 def _task(partition: TopicPartition, plan: TopologyPlan | None) -> str:

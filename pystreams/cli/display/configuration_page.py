@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pystreams.config import KeyDefinition
 
-_IMPORTANCES = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
-
 _INTRODUCTION = """\
 # Configuration
 
@@ -74,7 +72,7 @@ def reference_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _INTRODUCTION
-    for importance in _IMPORTANCES:
+    for importance in Importance:
         yield f"\n## {importance.value.capitalize()} importance\n"
         chosen = [key for key in KEY_DEFINITIONS if key.importance is importance]
         yield from _table(key for key in chosen if not key.client)

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
-from pystreams.kernel.rate import RateMeter, duration
+from pystreams.kernel.rate import RateMeter, counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,8 @@ class StatusLine:
         processed_per_s = self._processed.rate(statistics.processed_records, now_s)
         restored_per_s = self._restored.rate(statistics.restored_records, now_s)
         lag = statistics.lag_records
-        tasks = _counted(statistics.tasks_running, "task")
-        commits = _counted(statistics.commits, "commit")
+        tasks = counted(statistics.tasks_running, "task")
+        commits = counted(statistics.commits, "commit")
         uncommitted = f"uncommitted {_in_units(statistics.uncommitted_bytes)}"
         parts = [
             statistics.state,
@@ -51,7 +51,7 @@ class StatusLine:
             commits,
         ]
         if statistics.unread_partitions:
-            parts.append(f"{_counted(statistics.unread_partitions, 'partition')} read by nobody")
+            parts.append(f"{counted(statistics.unread_partitions, 'partition')} read by nobody")
         if statistics.dropped_records:
             parts.append(f"{statistics.dropped_records:,} dropped")
         if statistics.uncommitted_bytes:
@@ -124,12 +124,8 @@ class LiveDisplay:
 def _restoring(statistics: Statistics, per_s: float) -> str:
     remaining = statistics.restore_remaining_records
     left = f", {duration(remaining / per_s)} left" if per_s > 0 else ""
-    tasks = _counted(statistics.tasks_restoring, "task")
+    tasks = counted(statistics.tasks_restoring, "task")
     return f"restoring {tasks}: {per_s:,.0f} records/s, {remaining:,} to go{left}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _in_units(number: int) -> str:

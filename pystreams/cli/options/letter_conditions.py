@@ -73,10 +73,10 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
         "exception": cause["exception"],
         "message": cause.get("message", ""),
         "attempt": redrive_attempts(letter),
-        "key": _text(letter.key()),
-        "value": _text(letter.value()),
+        "key": text_of_bytes(letter.key()),
+        "value": text_of_bytes(letter.value()),
         "data": _data(letter.value()),
-        "headers": {name: _text(data) for name, data in letter.headers() or ()},
+        "headers": {name: text_of_bytes(data) for name, data in letter.headers() or ()},
         "timestamp": letter.timestamp()[1],
     }
 
@@ -91,5 +91,6 @@ def _data(value: bytes | None) -> Any:
         return None
 
 
-def _text(data: bytes | None) -> str | None:
+def text_of_bytes(data: bytes | None) -> str | None:
+    """Return bytes as a text, with \\xNN for what is not UTF-8."""
     return None if data is None else data.decode(errors="backslashreplace")

@@ -272,7 +272,8 @@ def _wait_for_all(
         if stop.requested and kill_at_s is None:
             _log.info("stopping", processes=len(running))
             on_stopping()
-            _terminate(running)
+            for child in running:
+                child.send_signal(signal.SIGTERM)
             kill_at_s = time.monotonic() + stop.timeout_s + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:
             _log.error(
@@ -295,11 +296,6 @@ def _exit_code(child: subprocess.Popen[bytes], *, stopping: bool) -> int:
     if stopping and code in _STOPPED:
         return 0
     return 128 - code if code < 0 else code
-
-
-def _terminate(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.send_signal(signal.SIGTERM)
 
 
 def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
