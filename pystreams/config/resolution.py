@@ -255,9 +255,14 @@ def _check_heartbeats(findings: _Findings) -> None:
         )
 
 
+def is_secret(name: str) -> bool:
+    """Return whether the value of a key is never shown."""
+    return any(word in name.lower() for word in SECRET_WORDS)
+
+
 def _shown(entry: _Entry) -> str:
     """Return the value for a message; never a secret, never pages of it."""
-    if any(word in entry.written_name.lower() for word in SECRET_WORDS):
+    if is_secret(entry.written_name):
         return "(hidden)"
     text = repr(entry.value)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

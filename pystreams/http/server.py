@@ -10,7 +10,6 @@ import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import uvicorn
@@ -126,12 +125,7 @@ class HttpServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop it."""
         self.close()
 

@@ -120,19 +120,11 @@ def key_of(text: str, serde: Serde[Any]) -> Any:
     Raises:
         RequestError: The serde can't take it.
     """
-    return serde.deserializer("")(bytes_of_key(text, serde))
-
-
-def bytes_of_key(text: str, serde: Serde[Any]) -> bytes:
-    """Return the bytes of the key that a text stands for.
-
-    Raises:
-        RequestError: The serde can't take it.
-    """
     try:
-        return bytes_of_text(text, serde, "")
+        data = bytes_of_text(text, serde, "")
     except ValueError as error:
         raise RequestError(400, f"the key {error}") from error
+    return serde.deserializer("")(data)
 
 
 def limit_of(given: QueryParams) -> int:

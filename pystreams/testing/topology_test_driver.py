@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
@@ -110,12 +109,7 @@ class TopologyTestDriver:
         """Return the driver."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the driver."""
         self.close()
 

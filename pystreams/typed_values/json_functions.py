@@ -154,12 +154,8 @@ def pydantic_text(model: type, error: Any) -> str:
 
 def msgspec_text(model: type, error: Exception) -> str:
     """Return what msgspec found, the path first; its own text has no values."""
-    text, behind, place = str(error).partition(" - at `$")
-    return (
-        f"{model.__name__}{place.removesuffix('`')}: {text}"
-        if behind
-        else (f"{model.__name__}: {text}")
-    )
+    text, _, place = str(error).partition(" - at `$")
+    return f"{model.__name__}{place.removesuffix('`')}: {text}"
 
 
 def _of_model(model: type, write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -12,6 +12,7 @@ from pystreams.typed_values.json_functions import is_dict, msgspec_text, pydanti
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
+from pystreams.typed_values.scalar_readers import as_it_is
 
 _KEPT = (bytes, dt.date, dt.datetime, dt.time, decimal.Decimal, uuid.UUID)
 
@@ -55,9 +56,9 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
 
 def _of_model(model: Any, write: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     if not isinstance(model, type) or model.__module__ == "builtins":
-        return write or _as_it_is
+        return write or as_it_is
     kind = dict if is_dict(model) else model
-    write_known = write or _as_it_is
+    write_known = write or as_it_is
 
     def to_plain(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -65,7 +66,3 @@ def _of_model(model: Any, write: Callable[[Any], Any] | None) -> Callable[[Any],
         return write_known(value)
 
     return to_plain
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
