@@ -19,9 +19,11 @@ import base64
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from pystreams.broker import class_archive, network, process
 from pystreams.broker.errors import BrokerError, BrokerStartError, PortTakenError
@@ -30,13 +32,7 @@ from pystreams.broker.settings import LOOPBACK, server_settings, to_properties
 from pystreams.broker.state import BrokerRegistry, BrokerState, default_data_dir
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.file_lock import FileLock
-from pystreams.kernel.java import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pystreams.kernel.java import Java
+from pystreams.kernel.java import Java, find_java
 
 HEAP_MEBIBYTES = 400
 START_TIMEOUT_S = 180.0

@@ -11,9 +11,10 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pystreams.config import client_overrides
+from pystreams.config.definitions import KeyDefinition
 from pystreams.config.known_keys import (
     ALIASES,
     PREFIXES,
@@ -23,9 +24,6 @@ from pystreams.config.known_keys import (
     WITHOUT_EFFECT,
 )
 from pystreams.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pystreams.config.definitions import KeyDefinition
 
 SECRET_WORDS = (
     "password",

@@ -22,16 +22,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pystreams.errors import StreamsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MAVEN_CENTRAL_URL = "https://repo1.maven.org/maven2"
 

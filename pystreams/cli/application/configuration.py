@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,6 @@ from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pystreams.config import Source, StreamsConfig
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,6 @@ from pystreams.testing.trace import Hop, StateChange, TraceEvent
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pystreams.config import StreamsConfig
     from pystreams.topology.plan.topology_plan import TopologyPlan
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from pystreams.cli.application.followed_key import FollowedKey
+from pystreams.cli.application.initial_state import InitialState
 from pystreams.cli.display.replayed import Show, SourceRecord
+from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.maintenance.input_slice import (
     SliceBounds,
     Span,
@@ -18,18 +23,9 @@ from pystreams.runtime.maintenance.input_slice import (
 )
 from pystreams.testing.topology_test_driver import TopologyTestDriver
 from pystreams.testing.trace import TopicReader, TraceEvent, Written
+from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pystreams.cli.application.followed_key import FollowedKey
-    from pystreams.cli.application.initial_state import InitialState
-    from pystreams.config import StreamsConfig
-    from pystreams.record import ConsumedMessage
-    from pystreams.runtime.adapters.client_factory import ConfluentClients
-    from pystreams.topology.graph.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

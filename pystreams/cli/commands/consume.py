@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from pystreams.cli.options.groups import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pystreams.cli.application.topic_serdes import TopologyTopic
     from pystreams.config import StreamsConfig
     from pystreams.record import ConsumedMessage, Headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from pystreams.cli.options.letter_conditions import (
 from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pystreams.record import ConsumedMessage
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.redrive import QueueReader, Redriven

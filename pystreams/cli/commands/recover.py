@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,6 @@ from pystreams.cli.options.groups import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pystreams.ids import TaskId
     from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
 

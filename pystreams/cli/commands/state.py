@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ import click
 from pystreams.cli.display.tables import show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pystreams.backfill import Published
     from pystreams.backfill.execution.planned_stages import PlannedStage
     from pystreams.backfill.exports.dataset import Dataset

@@ -6,15 +6,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from pystreams.config import KEY_DEFINITIONS, Importance
+from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
 from pystreams.config.known_keys import ALIASES, UNSUPPORTED, UNSUPPORTED_PREFIXES, WITHOUT_EFFECT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pystreams.config import KeyDefinition
 
 _INTRODUCTION = """\
 # Configuration

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
 from pystreams.kernel.rate import RateMeter, counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pystreams.runtime.loop.statistics import Statistics
 
 _INTERVAL_S = 0.25

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     from pystreams.record import ConsumedMessage
 
 NAMES = (

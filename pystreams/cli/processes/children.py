@@ -24,8 +24,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pystreams.cli.display.live_line import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
@@ -34,9 +34,6 @@ from pystreams.cli.processes.restarts import Restarts
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S, StopRequest
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PROCESS_OPTION = "--process-number"
 """Hidden option of `pystreams run` that makes a process one of several."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -18,8 +19,6 @@ from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pystreams.cli.display.live_line import LiveDisplay
     from pystreams.errors import StreamsError
     from pystreams.runtime.application.unfinished_threads import UnfinishedThread

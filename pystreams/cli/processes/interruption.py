@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import click
 
 from pystreams.cli.processes.stop_request import StopRequest, end_at_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 
 class Interrupted(KeyboardInterrupt):

@@ -12,15 +12,12 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pystreams.cli.processes.children import StopChildren, this_command
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.loggers import get_logger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 RELOADED_OPTION = "--reloaded"
 """Hidden option of `pystreams run` that makes a process one that is started anew."""
