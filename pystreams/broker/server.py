@@ -105,11 +105,10 @@ class DevelopmentBroker:
         with _start_lock(directory):
             last = BrokerState.read(directory)
             if last and process.is_running(last.pid, _marker(directory)):
-                message = (
+                raise BrokerError(
                     f"a broker runs on {directory} already (pid {last.pid}, "
                     f"{LOOPBACK}:{last.client_port}): use it, or stop it first"
                 )
-                raise BrokerError(message)
             if port is not None and not network.is_port_free(port):
                 raise PortTakenError(port)
             if port is None and last and network.is_port_free(last.client_port):
@@ -148,8 +147,7 @@ class DevelopmentBroker:
                 return broker
         if len(running) > 1:
             listed = ", ".join(str(broker.data_dir) for broker in running)
-            message = f"several brokers run ({listed}): choose one with --data-dir"
-            raise BrokerError(message)
+            raise BrokerError(f"several brokers run ({listed}): choose one with --data-dir")
         return running[0] if running else None
 
     @classmethod
@@ -342,17 +340,17 @@ def _without_stack_frames(lines: list[str]) -> list[str]:
 def _start_lock(data_dir: Path) -> Iterator[None]:
     """Hold the data directory's lock; a second start waits and then sees the first one's broker."""
     if "," in str(data_dir):
-        message = f"can't use {data_dir} as data directory: Kafka reads a comma as a list of two"
-        raise BrokerError(message)
+        raise BrokerError(
+            f"can't use {data_dir} as data directory: Kafka reads a comma as a list of two"
+        )
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = FileLock.awaited(data_dir / "broker.lock")
     except OSError as error:
-        message = (
+        raise BrokerError(
             f"can't use {data_dir} as data directory: {error.strerror or error}. "
             "Choose another one with --data-dir"
-        )
-        raise BrokerError(message) from error
+        ) from error
     try:
         yield
     finally:

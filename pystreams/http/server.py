@@ -71,8 +71,9 @@ class HttpServer:
             self._application = application_of(streams, options.token, options.certificate)
             self._server = _uvicorn_server(self._application, options)
         except OSError as error:
-            message = f"the certificate {options.certificate} can't be used: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"the certificate {options.certificate} can't be used: {error}"
+            ) from error
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 

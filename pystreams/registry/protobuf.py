@@ -229,10 +229,9 @@ def message_descriptor(model: Any) -> Any:
     """
     descriptor = getattr(model, "DESCRIPTOR", None)
     if descriptor is None or not hasattr(model, "FromString"):
-        message = (
+        raise ConfigError(
             f"registry.protobuf takes a message class that protoc has generated, not {model!r}"
         )
-        raise ConfigError(message)
     return descriptor
 
 

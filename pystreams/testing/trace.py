@@ -167,9 +167,11 @@ class TopicReader:
 
     def __init__(self, plan: TopologyPlan, config: StreamsConfig, topic: str) -> None:
         key_serde, value_serde = plan.serdes_of_topic(topic) or (BYTES, BYTES)
-        self._key = _seeing(filled(key_serde, config.default_key_serde), topic)
+        key_serde = filled(key_serde, config.default_key_serde)
         defaults = config.default_value_serde, config.default_key_serde
-        self._value = _seeing(filled_value(value_serde, *defaults), topic)
+        value_serde = filled_value(value_serde, *defaults)
+        self._key = _or_bytes(seeing_deserializer(key_serde or BYTES, topic))
+        self._value = _or_bytes(seeing_deserializer(value_serde or BYTES, topic))
 
     def __call__(self, key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         """Return key and value."""
@@ -194,7 +196,10 @@ class _StoreReader:
                 ),
             )
         topic = plan.changelog_topic(store)
-        self._key, self._value = (_reading(serde, topic) for serde in serdes)
+        self._key, self._value = (
+            _or_bytes(bytes if serde is None else readers_deserializer(serde, topic))
+            for serde in serdes
+        )
         self.held: dict[bytes | None, bytes | None] = {}
 
     def change(self, record: ProducedRecord) -> StateChange:
@@ -206,25 +211,13 @@ class _StoreReader:
         return StateChange(self._spec.name, self._key(key), times, was, now, timestamp)
 
 
-def _seeing(serde: Serde[Any] | None, topic: str) -> Callable[[bytes | None, Headers], Any]:
-    read = seeing_deserializer(serde or BYTES, topic)
+def _or_bytes(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a deserializer that leaves what it can't read as it is, and None."""
 
-    def readable(data: bytes | None, headers: Headers) -> Any:
+    def readable(data: bytes | None, *headers: Headers) -> Any:
         try:
-            return None if data is None else read(data, headers)
+            return None if data is None else read(data, *headers)
         except Exception:  # noqa: BLE001 - the user's serde may raise anything; the bytes are told
-            return data
-
-    return readable
-
-
-def _reading(serde: Serde[Any] | None, topic: str) -> Callable[[bytes | None], Any]:
-    read = bytes if serde is None else readers_deserializer(serde, topic)
-
-    def readable(data: bytes | None) -> Any:
-        try:
-            return None if data is None else read(data)
-        except Exception:  # noqa: BLE001 - as above
             return data
 
     return readable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
 
 if TYPE_CHECKING:
-    from pystreams.config import Source, StreamsConfig
+    from pystreams.config import StreamsConfig
 
 
 def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, StreamsConfig]:
@@ -38,10 +38,8 @@ def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> Stream
         ConfigError: As `StreamsConfig.from_sources`.
         StreamsError: With `--dev`, the broker can't be started.
     """
-    from pystreams.config import Source
-
-    weakest = Source(f"config in {options.topology}", loaded.config)
-    return configuration_of(options, loaded.name, weakest)
+    label = f"config in {options.topology}"
+    return configuration_of(options, loaded.name, loaded.config, label)
 
 
 def local_configuration(
@@ -52,11 +50,8 @@ def local_configuration(
     Raises:
         ConfigError: As `configuration`.
     """
-    from pystreams.config import Source
-
     own = {"bootstrap.servers": "localhost:9092", **loaded.config, "application.id": application_id}
-    weakest = Source(f"config in {options.topology}", own)
-    return configuration_of(options, loaded.name, weakest)
+    return configuration_of(options, loaded.name, own, f"config in {options.topology}")
 
 
 def without_broker(
@@ -66,24 +61,25 @@ def without_broker(
 
     Without a configuration, and as it is, where that is wrong: `pystreams run` tells what is.
     """
-    from pystreams.config import Source
     from pystreams.errors import ConfigError
 
-    needed = {"application.id": "describe", "bootstrap.servers": "none:1"}
-    weakest = Source("config in the topology's module", {**needed, **loaded.config})
+    known = {"application.id": "describe", "bootstrap.servers": "none:1", **loaded.config}
     try:
-        config = configuration_of(options, loaded.name, weakest)
+        config = configuration_of(options, loaded.name, known, "config in the topology's module")
     except ConfigError:
         return loaded, None
     return loaded.built_with(config), config
 
 
-def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
+def configuration_of(
+    options: ApplicationOptions, name: str, weakest: Mapping[str, Any], label: str = ""
+) -> StreamsConfig:
     """Return the configuration from the sources of the command line, and one weaker than these.
 
     Args:
         name: What the application.id is made of when nothing gives one, with `--dev`.
-        weakest: The source that all others override.
+        weakest: Values that all other sources override.
+        label: What errors call the place of these.
 
     Raises:
         StreamsError: As `configuration`.
@@ -101,7 +97,7 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
     ]
     if options.config_file is not None:
         sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
-    sources.append(weakest)
+    sources.append(Source(label, weakest))
     if options.dev:
         if "bootstrap.servers" in given:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")

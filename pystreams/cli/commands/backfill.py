@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
     from pystreams.cli.display.backfill_progress import BackfillDisplay
     from pystreams.config import StreamsConfig
+    from pystreams.runtime.ports import AdminPort
 
 
 @click.command()
@@ -120,7 +121,6 @@ class _Backfill:
         is_before_run: bool,
     ) -> None:
         from pystreams.backfill.plan.fingerprint import declared_configuration
-        from pystreams.runtime.adapters.client_factory import ConfluentClients
         from pystreams.topology.plan.topology_plan import TopologyPlan
 
         self._history, self._results = options.history, options.results
@@ -132,7 +132,7 @@ class _Backfill:
         self._is_before_run = is_before_run
         self._path = staging_path(options.results.output, config.application_id)
         self._spark_master, self._spark_conf = options.spark.master, options.spark.conf
-        self._admin = ConfluentClients(config).admin() if options.needs_broker else None
+        self._admin = self._make_admin() if options.needs_broker else None
 
     def run(self) -> None:
         from pystreams.backfill.staging.directory import StagingDirectory
@@ -165,6 +165,11 @@ class _Backfill:
         # Last, since the application may start before; and what is to stream next waits for none.
         if is_kept and not self._is_before_run:
             self._keep_dataset()
+
+    def _make_admin(self) -> AdminPort:
+        from pystreams.runtime.adapters.client_factory import ConfluentClients
+
+        return ConfluentClients(self._config).admin()
 
     # ------------------------------------------------------------------ history
 

@@ -240,11 +240,10 @@ def _letters(
 
 
 def _clients(options: ApplicationOptions) -> ConfluentClients:
-    from pystreams.config import Source
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     # Names the client alone: no application is at work.
-    return ConfluentClients(configuration_of(options, _NAME, Source("", {"application.id": _NAME})))
+    return ConfluentClients(configuration_of(options, _NAME, {"application.id": _NAME}))
 
 
 def _reader(queue: str, clients: ConfluentClients) -> QueueReader:

@@ -152,11 +152,10 @@ def reset(
 
 
 def _planned(options: ApplicationOptions) -> tuple[StreamsConfig, TopologyPlan | None]:
-    from pystreams.config import Source
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
     if not options.topology:
-        return configuration_of(options, "", Source("", {})), None
+        return configuration_of(options, "", {}), None
     loaded, config = load_application(options)
     return config, TopologyPlan(loaded.topology, config.application_id)
 

@@ -54,7 +54,6 @@ def status(
       pystreams status words --dev
       pystreams status orders --topology shop.orders:builder --config production.toml --json
     """
-    from pystreams.config import Source
     from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.group_status import group_status
@@ -68,7 +67,7 @@ def status(
             loaded = load_topology(reference)
             plan = TopologyPlan(loaded.topology, group)
             own = {**loaded.config, **own}
-        config = configuration_of(application, group, Source("", own))
+        config = configuration_of(application, group, own)
         clients = ConfluentClients(config)
         found = group_status(
             group,

@@ -227,7 +227,6 @@ def _show(name: str, told: _Description) -> None:
 
 def _admin(options: ApplicationOptions, replication_factor: int | None = None) -> AdminPort:
     """Return an admin client of the brokers that the configuration names."""
-    from pystreams.config import Source
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     if replication_factor is not None:
@@ -235,5 +234,5 @@ def _admin(options: ApplicationOptions, replication_factor: int | None = None) -
         options = replace(options, settings=settings)
     # Names the client alone: no application is at work.
     name = "pystreams-topics"
-    config = configuration_of(options, name, Source("", {"application.id": name}))
+    config = configuration_of(options, name, {"application.id": name})
     return ConfluentClients(config).admin()

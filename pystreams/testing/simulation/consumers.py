@@ -289,11 +289,8 @@ class SimulatedConsumer:
         return self._broker.group.metadata(self._member)
 
     def _maybe_no_answer(self, call: str) -> None:
-        error = self._faults.scripted(call)
-        if error is not None:
-            raise error
-        if self._broker.gives_no_answer():
-            raise RetriableClientError(f"{call}: no answer in time (simulated)")
+        self._faults.maybe_fail(call)
+        self._broker.maybe_no_answer(call)
 
 
 class SimulatedRestoreConsumer:

@@ -255,11 +255,10 @@ class GroupCoordinator:
             raise TaskMigratedError(f"unknown member {metadata.member_id!r}")
         current = member.generation
         if metadata.generation != current or current < 0:
-            message = (
+            raise TaskMigratedError(
                 f"member {metadata.member_id!r} commits for generation {metadata.generation}, "
                 f"it is {current} now"
             )
-            raise TaskMigratedError(message)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Make offsets visible."""

@@ -237,8 +237,9 @@ class TransactionCoordinator:
     def _checked(self, name: str, epoch: int) -> TransactionalId:
         entry = self._ids[name]
         if entry.epoch != epoch:
-            message = f"producer {name!r} with epoch {epoch} is fenced by epoch {entry.epoch}"
-            raise TaskMigratedError(message)
+            raise TaskMigratedError(
+                f"producer {name!r} with epoch {epoch} is fenced by epoch {entry.epoch}"
+            )
         return entry
 
     def _begun(self, name: str, epoch: int) -> TransactionalId:
