@@ -52,21 +52,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
-    """The outcome: what `StreamsConfig` is made of.
-
-    Attributes:
-        values: Field name -> value, for every definition.
-        overrides: What is passed on to clients and topics.
-        ignored: Keys without effect, each with the reason.
-    """
-
-    values: dict[str, Any]
-    overrides: Mapping[str, Any]
-    ignored: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Entry:
     """One value that was set, and where."""
 
@@ -90,8 +75,11 @@ class _Findings:
         self.problems.append(f"{entry.written_name} {reason}{place}")
 
 
-def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> Resolution:
+def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> dict[str, Any]:
     """Merge the sources, the strongest first, and check what they say.
+
+    Returns:
+        A value for each field of `StreamsConfig`.
 
     Raises:
         ConfigError: With every problem found.
@@ -116,7 +104,8 @@ def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> 
         error = ConfigError(_in_one_message(findings.problems))
         error.missing = tuple(findings.missing)
         raise error
-    return Resolution(values, MappingProxyType(findings.overrides), tuple(findings.ignored))
+    overrides = MappingProxyType(findings.overrides)
+    return {**values, "overrides": overrides, "ignored": tuple(findings.ignored)}
 
 
 def _merged(

@@ -474,8 +474,7 @@ class StreamsConfig:
         Raises:
             ConfigError: As for `of`.
         """
-        resolved = resolve(KEY_DEFINITIONS, sources)
-        return cls(**resolved.values, overrides=resolved.overrides, ignored=resolved.ignored)
+        return cls(**resolve(KEY_DEFINITIONS, sources))
 
     def __repr__(self) -> str:
         """Return the identity only: values may hold passwords."""

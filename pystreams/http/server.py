@@ -122,12 +122,10 @@ class HttpServer:
                 self._socket.close()
 
     def __enter__(self) -> Self:
-        """Start it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop it."""
         self.close()
 
 

@@ -103,7 +103,6 @@ class JsonSchemaSerde(RegistrySerde[T]):
         return validator(self.client, schema, where) if self.validate else lambda _: None
 
     def __repr__(self) -> str:
-        """Return how it was made."""
         model = "" if self.model is None else self.model.__name__
         return f"SchemaRegistry({self.client.url!r}).json_schema({model})"
 

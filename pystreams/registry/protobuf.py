@@ -217,7 +217,6 @@ class ProtobufSerde(RegistrySerde[T]):
         return message_descriptor(self.model)
 
     def __repr__(self) -> str:
-        """Return how it was made."""
         return f"SchemaRegistry({self.client.url!r}).protobuf({_name(self.model)})"
 
 

@@ -123,5 +123,4 @@ class SchemaRegistry:
         return ProtobufSerde(self._client, model, choice)
 
     def __repr__(self) -> str:
-        """Return the registry's address."""
         return f"SchemaRegistry({self._client.url!r})"

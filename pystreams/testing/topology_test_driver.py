@@ -106,11 +106,9 @@ class TopologyTestDriver:
             raise
 
     def __enter__(self) -> Self:
-        """Return the driver."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the driver."""
         self.close()
 
     # ------------------------------------------------------------------ topics

@@ -56,7 +56,6 @@ class Hop(NamedTuple):
     timestamp: int
 
     def __str__(self) -> str:
-        """Return a line, as deep as the hop."""
         return f"{_INDENT * self.depth}{self.node}: {_told(self.key, self.value, self.timestamp)}"
 
 
@@ -79,7 +78,6 @@ class StateChange(NamedTuple):
     timestamp: int
 
     def __str__(self) -> str:
-        """Return a line."""
         times = "".join(f" {name}={time}" for name, time in self.times.items())
         key, old, new = map(text_of_value, (self.key, self.old, self.new))
         return f"{_INDENT}store {self.store}: {key}{times}: {old} -> {new}"
@@ -101,7 +99,6 @@ class Written(NamedTuple):
     headers: Headers
 
     def __str__(self) -> str:
-        """Return a line."""
         return f"{_INDENT}topic {self.topic}: {_told(self.key, self.value, self.timestamp)}"
 
 

@@ -8,7 +8,12 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.typed_values.json_functions import is_dict, msgspec_text, pydantic_text
+from pystreams.typed_values.json_functions import (
+    is_dict,
+    msgspec_text,
+    pydantic_text,
+    telling,
+)
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
@@ -42,13 +47,8 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
         import pydantic  # noqa: PLC0415 - the user's model has it
 
         adapter = pydantic.TypeAdapter(model)
-
-        def from_plain(plain: Any) -> Any:
-            try:
-                return adapter.validate_python(plain)
-            except pydantic.ValidationError as error:
-                raise ValueError(pydantic_text(model, error)) from None
-
+        validate = adapter.validate_python
+        from_plain = telling(validate, pydantic.ValidationError, pydantic_text, model)
         return _of_model(model, lambda value: adapter.dump_python(value, by_alias=True)), from_plain
     write = ModelWriter().writer(model)
     return _of_model(model, write), ModelReader(strict=False).reader(model)

@@ -109,8 +109,6 @@ def backfill(
 
 
 class _Backfill:
-    """One run of the command."""
-
     def __init__(
         self,
         options: BackfillOptions,
@@ -137,12 +135,7 @@ class _Backfill:
     def run(self) -> None:
         from pystreams.backfill.staging.directory import StagingDirectory
         from pystreams.cli.display.backfill_progress import display_for
-        from pystreams.cli.display.backfill_results import (
-            show_next,
-            show_place,
-            show_published,
-            show_summary,
-        )
+        from pystreams.cli.display.backfill_results import show_published, show_summary
 
         if self._results.dry_run:
             self._show_plan()
@@ -159,9 +152,11 @@ class _Backfill:
             StagingDirectory(self._path).remove()
         if published is not None:
             show_published(published)
-        show_place(self._path, is_kept=is_kept)
+        removed = "" if is_kept else " (removed: they are published; --output keeps them)"
+        click.echo(f"Results: {self._path}{removed}")
         if published is not None and not self._is_before_run:
-            show_next(self._config.application_id)
+            name = self._config.application_id
+            click.echo(f"Start the application now: pystreams run, with application.id={name}")
         # Last, since the application may start before; and what is to stream next waits for none.
         if is_kept and not self._is_before_run:
             self._keep_dataset()
@@ -296,7 +291,7 @@ class _Backfill:
         from pystreams.backfill.exports.dataset import write_dataset
         from pystreams.backfill.exports.dataset_place import is_dataset_of
         from pystreams.backfill.spark.session import SparkNotAvailableError
-        from pystreams.cli.display.backfill_results import show_dataset, show_no_dataset
+        from pystreams.cli.display.backfill_results import show_dataset
 
         path = self._path / "dataset"
         if is_dataset_of(path, self._path):
@@ -310,7 +305,7 @@ class _Backfill:
             )
         except SparkNotAvailableError as error:
             # Results that were brought here to be published are published.
-            show_no_dataset(error)
+            click.echo(f"No data set was made, since it takes Spark: {error}")
 
     def _publish(self) -> Published:
         from pystreams.backfill import PublishingSettings, publish

@@ -186,7 +186,6 @@ def redrive(
 
 
 def _tell(done: Redriven, did: str) -> None:
-    """Say what came of a redrive."""
     for topic, count in done.written.most_common():
         click.echo(f"{did} {counted(count, 'record')} to {topic}")
     if not done.written:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -121,12 +120,6 @@ def show_published(done: Published) -> None:
         click.echo(f"Seeded {seeded.stores} stores, {size}, in {seeded.directory}{left}")
 
 
-def show_place(path: Path, *, is_kept: bool) -> None:
-    """Print where the results are."""
-    removed = " (removed: they are published; --output keeps them)"
-    click.echo(f"Results: {path}{'' if is_kept else removed}")
-
-
 def show_dataset(done: Dataset) -> None:
     """Print what the data set holds."""
     topics, rows = len(done.outputs), sum(done.outputs.values())
@@ -135,16 +128,6 @@ def show_dataset(done: Dataset) -> None:
         f"Data set: {done.path}, {rows:,} output records of {_many(topics, 'topic')}, "
         f"{state:,} rows of {_many(stores, 'store')}"
     )
-
-
-def show_no_dataset(reason: Exception) -> None:
-    """Print why there is no data set."""
-    click.echo(f"No data set was made, since it takes Spark: {reason}")
-
-
-def show_next(application_id: str) -> None:
-    """Print what comes next."""
-    click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
 
 
 def _size(stage: PlannedStage) -> str:

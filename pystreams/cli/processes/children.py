@@ -203,7 +203,6 @@ class _Children:
         return [self.start(number) for number in due]
 
     def close(self) -> None:
-        """Let go of all."""
         for child in self._children.values():
             child.channel.close()
 

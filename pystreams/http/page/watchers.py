@@ -119,8 +119,6 @@ class Watchers:
 
 
 class _EventStream(Response):
-    """The answer to one watcher."""
-
     def __init__(self, watchers: Watchers) -> None:
         super().__init__()
         self._watchers = watchers
