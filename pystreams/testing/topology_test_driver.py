@@ -37,7 +37,6 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_moments import moments
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -179,8 +178,13 @@ class TopologyTestDriver:
 
     def advance_wall_clock_ms(self, advance_ms: int) -> None:
         """Move the wall clock on (ms): punctuations and retries are due that it makes due."""
-        for now_ms in moments(self._tasks, self._now_ms, advance_ms):
-            self._now_ms = now_ms
+        until_ms, is_over = self._now_ms + advance_ms, False
+        while not is_over:
+            # What is done at one moment may make others due.
+            retries_ms = [task.held.retry_at_ms for task in self._tasks]
+            due_ms = min((at_ms for at_ms in retries_ms if at_ms is not None), default=until_ms)
+            is_over = due_ms >= until_ms
+            self._now_ms = until_ms if is_over else max(due_ms, self._now_ms)
             for task in self._tasks:
                 task.time.now_ms = self._now_ms
                 task.go_on()

@@ -50,8 +50,6 @@ class RunOptions:
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
-        partitions: With `--dev`, partitions of topics that are created.
-        reload: Whether the application is started anew when its files change.
         reloaded: Whether this process is the one that is.
     """
 
