@@ -13,6 +13,7 @@ from pystreams.cli.application import development_broker
 from pystreams.cli.application.topology_loader import LoadedTopology, load_topology
 from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
+from pystreams.errors import ConfigError
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -61,8 +62,6 @@ def without_broker(
 
     Without a configuration, and as it is, where that is wrong: `pystreams run` tells what is.
     """
-    from pystreams.errors import ConfigError
-
     known = {"application.id": "describe", "bootstrap.servers": "none:1", **loaded.config}
     try:
         config = configuration_of(options, loaded.name, known, "config in the topology's module")
@@ -85,7 +84,6 @@ def configuration_of(
         StreamsError: As `configuration`.
     """
     from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
-    from pystreams.errors import ConfigError
 
     given = {}
     for setting in options.settings:

@@ -30,6 +30,7 @@ from pystreams.cli.options.groups import (
 )
 from pystreams.cli.options.values import bound_of, columns_of, counts, pairs
 from pystreams.cli.processes.interruption import InterruptBySignal, exit_when_interrupted
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
@@ -239,7 +240,6 @@ class _Backfill:
         from pystreams.backfill.spark.session import spark_session
         from pystreams.backfill.staging.directory import begun_identity
         from pystreams.cli.display.backfill_results import show_age, show_plan
-        from pystreams.kernel.clock import SystemClock
 
         refuse_stores(self._plan)
         refuse_idle_timeouts(self._plan, self._config)

@@ -20,6 +20,7 @@ from pystreams.cli.options.groups import (
     grouped,
     topology_argument,
 )
+from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topic_serdes import TopologyTopic
@@ -174,7 +175,6 @@ def _messages(
     config: StreamsConfig, topic: TopologyTopic, wanted: WhatToRead
 ) -> Iterator[ConsumedMessage]:
     """Give the records, until the end that was there at the beginning, or for ever."""
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.topic_records import records_of
 

@@ -19,6 +19,7 @@ from pystreams.cli.options.letter_conditions import (
     condition_of,
     text_of_bytes,
 )
+from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
@@ -160,7 +161,6 @@ def redrive(
       pystreams dlq redrive orders-dead --where "data and data['total'] > 3" --dev
       pystreams dlq redrive orders-dead --where "attempt < 3" -c bootstrap.servers=kafka:9092
     """
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.maintenance import redrive as redriving
 
     def is_meant(message: ConsumedMessage) -> bool:

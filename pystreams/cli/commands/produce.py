@@ -11,6 +11,8 @@ from pystreams.cli.application.configuration import load_application
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, topology_argument
+from pystreams.errors import StreamsError
+from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
@@ -103,9 +105,6 @@ def _records(
     Raises:
         StreamsError: A line does not fit; names it.
     """
-    from pystreams.errors import StreamsError
-    from pystreams.kernel.clock import SystemClock
-
     clock = SystemClock()
     made = _record_of_json if as_json else _record_of_text
     for number, line in enumerate(lines, 1):

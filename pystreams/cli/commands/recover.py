@@ -17,9 +17,9 @@ from pystreams.cli.options.groups import (
     log_options,
     topology_argument,
 )
+from pystreams.ids import TaskId
 
 if TYPE_CHECKING:
-    from pystreams.ids import TaskId
     from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
 
 CHOICES = ("keep", "restore", "empty")
@@ -102,8 +102,6 @@ def recover(
 
 
 def _task_id(text: str) -> TaskId:
-    from pystreams.ids import TaskId
-
     try:
         return TaskId.parse(text)
     except ValueError as error:

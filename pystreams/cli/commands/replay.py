@@ -18,6 +18,7 @@ from pystreams.cli.options.groups import (
     topology_argument,
 )
 from pystreams.cli.options.times import span_ms, time_ms
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.cli.application.initial_state import InitialState
@@ -145,7 +146,6 @@ def replay(
 
 
 def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.maintenance.input_slice import SliceBounds
 
     now_ms = SystemClock().now_ms()

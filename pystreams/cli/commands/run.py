@@ -30,6 +30,8 @@ from pystreams.cli.processes.first_backfill import (
 )
 from pystreams.cli.processes.http_server import check_http
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
 
 _PORT_MAX = 65_535
+
+_log = get_logger("pystreams.cli")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +266,12 @@ def _create_missing_topics(
     loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
 ) -> None:
     from pystreams.cli.application.development_broker import create_missing_topics
-    from pystreams.kernel.loggers import get_logger
 
     created = create_missing_topics(
         loaded.topology, config, partitions=options.partitions, processes=options.processes
     )
     if created:
-        get_logger("pystreams.cli").info(
+        _log.info(
             "topics created for --dev",
             topics=[topic.name for topic in created],
             partitions=created[0].num_partitions,
@@ -313,12 +316,10 @@ def _run_here(
     from pystreams.cli.processes.http_server import http_server, told_where_it_is_served
     from pystreams.cli.processes.standard_output import print_lines_at_once
     from pystreams.cli.processes.stop_request import StopRequest
-    from pystreams.kernel.loggers import get_logger
     from pystreams.runtime.application.kafka_streams import KafkaStreams
 
-    log = get_logger("pystreams.cli")
     for key in config.ignored:
-        log.warning("configuration key has no effect", key=key)
+        _log.warning("configuration key has no effect", key=key)
     print_lines_at_once()
     stop = StopRequest(options.stop_timeout, ends_at_second_signal=not options.is_child)
     if options.is_child or options.reloaded:
@@ -328,7 +329,7 @@ def _run_here(
         streams = KafkaStreams(loaded.topology, config, restarts=options.restarts)
         if options.report:
             report_to_parent(streams.statistics)
-        log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
+        _log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         with http_server(streams, http, options.process_number):
             display = _display(streams, is_child=options.is_child)
             return run_until_stopped(
@@ -339,7 +340,6 @@ def _run_here(
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
     """Return the live line; None without a terminal, and in a child, whose parent shows it."""
     from pystreams.cli.display.live_line import LiveDisplay
-    from pystreams.kernel.clock import SystemClock
 
     if is_child or not sys.stderr.isatty():
         return None

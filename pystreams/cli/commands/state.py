@@ -16,6 +16,7 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
+from pystreams.errors import StateStoreError
 
 if TYPE_CHECKING:
     from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
@@ -80,7 +81,6 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
     Example:
       pystreams state verify /var/lib/pystreams/orders
     """
-    from pystreams.errors import StateStoreError
     from pystreams.runtime.maintenance.state_reading import stores_in
     from pystreams.stores.engines.rocksdb.inspection import verified
 

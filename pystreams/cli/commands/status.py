@@ -14,9 +14,10 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -54,7 +55,6 @@ def status(
       pystreams status words --dev
       pystreams status orders --topology shop.orders:builder --config production.toml --json
     """
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.group_status import group_status
     from pystreams.topology.plan.topology_plan import TopologyPlan

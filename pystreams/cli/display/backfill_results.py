@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.cli.display.tables import show_table
+from pystreams.kernel.clock import Clock
 
 if TYPE_CHECKING:
     from pystreams.backfill import Published
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from pystreams.backfill.exports.dataset import Dataset
     from pystreams.backfill.sources.size_estimates import EstimatedSizes
     from pystreams.backfill.staging.directory import Manifest
-    from pystreams.kernel.clock import Clock
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history", "bytes")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pystreams.errors import StreamsError
+
 if TYPE_CHECKING:
     from pystreams.record import ConsumedMessage
 
@@ -30,8 +32,6 @@ class LetterCondition:
         Raises:
             StreamsError: The expression raised; says with which letter.
         """
-        from pystreams.errors import StreamsError
-
         names = {"__builtins__": builtins} | _names(letter, cause)
         try:
             return bool(eval(self.code, names))  # noqa: S307 - of whoever runs the command

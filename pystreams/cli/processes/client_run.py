@@ -15,12 +15,12 @@ from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.cli.processes.stop_request import StopRequest
+from pystreams.errors import StreamsError
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
     from pystreams.cli.display.live_line import LiveDisplay
-    from pystreams.errors import StreamsError
     from pystreams.runtime.application.unfinished_threads import UnfinishedThread
     from pystreams.runtime.loop.statistics import Statistics
 
