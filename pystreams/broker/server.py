@@ -113,7 +113,9 @@ class DevelopmentBroker:
                 raise PortTakenError(port)
             if port is None and last and network.is_port_free(last.client_port):
                 port = last.client_port
-            launch = _Launch.prepare(directory, dict(settings or {}), timeout_s, jvm_options)
+            class_archive.discard_recorded(directory)
+            java, overrides = find_java(), dict(settings or {})
+            launch = _Launch(directory, java, class_path(), overrides, timeout_s, jvm_options)
             state = launch.run(port)
         if registry is not None:
             registry.add(directory)
@@ -208,17 +210,6 @@ class _Launch:
     overrides: dict[str, str]
     timeout_s: float
     jvm_options: Sequence[str]
-
-    @classmethod
-    def prepare(
-        cls,
-        data_dir: Path,
-        overrides: dict[str, str],
-        timeout_s: float,
-        jvm_options: Sequence[str],
-    ) -> Self:
-        class_archive.discard_recorded(data_dir)
-        return cls(data_dir, find_java(), class_path(), overrides, timeout_s, jvm_options)
 
     def run(self, port: int | None) -> BrokerState:
         """Start the JVM; try other ports when somebody has taken a free one meanwhile."""

@@ -121,8 +121,6 @@ def fetch(
     artifacts: Sequence[Artifact],
     *,
     title: str,
-    cache_dir: Path | None = None,
-    repository_url: str | None = None,
     backoff_s: float = 0.5,
 ) -> list[Path]:
     """Return the artifacts' files, in order, downloading what the cache lacks.
@@ -132,17 +130,14 @@ def fetch(
 
     Args:
         title: What the artifacts are, for the progress bar: "Apache Kafka 4.3.1".
-        cache_dir: Where to keep them; `default_cache_dir()` if not given.
-        repository_url: Root of a Maven repository; `PYSTREAMS_MAVEN_URL`, else Maven Central.
         backoff_s: The pause before the second attempt (s); it doubles with each.
 
     Raises:
         ChecksumError: The repository serves other bytes than the pinned ones.
         ArtifactError: A download failed after several attempts, or the cache can't be written.
     """
-    root = (cache_dir or default_cache_dir()) / "maven"
-    url = repository_url or os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL
-    url = url.rstrip("/")
+    root = default_cache_dir() / "maven"
+    url = (os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL).rstrip("/")
     missing = [artifact for artifact in artifacts if not _is_cached(root, artifact)]
     if missing:
         with (
