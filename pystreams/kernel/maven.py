@@ -117,12 +117,7 @@ def default_cache_dir() -> Path:
     return Path(base) / "pystreams"
 
 
-def fetch(
-    artifacts: Sequence[Artifact],
-    *,
-    title: str,
-    backoff_s: float = 0.5,
-) -> list[Path]:
+def fetch(artifacts: Sequence[Artifact], *, title: str, backoff_s: float = 0.5) -> list[Path]:
     """Return the artifacts' files, in order, downloading what the cache lacks.
 
     Shows a progress bar on standard error while it downloads (one plain line when that is not a

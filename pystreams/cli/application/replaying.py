@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -179,11 +180,9 @@ class Replay:
     def _records(
         self, clients: ConfluentClients, spans: Mapping[TopicPartition, Span]
     ) -> Iterator[ConsumedMessage]:
-        consumer = clients.history_consumer(f"{self._config.application_id}-replay")
-        try:
+        name = f"{self._config.application_id}-replay"
+        with closing(clients.history_consumer(name)) as consumer:
             yield from records_by_time(consumer, spans)
-        finally:
-            consumer.close()
 
     def _begin(self, message: ConsumedMessage) -> None:
         """Take note of the record; what the clock lets go before it is not its own."""

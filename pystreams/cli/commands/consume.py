@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -187,8 +188,5 @@ def _messages(
     }
     follows = wanted.follow or wanted.from_end
     ends = None if follows else {partition: held.end for partition, held in ranges.items()}
-    consumer = clients.history_consumer(f"{config.application_id}-consume")
-    try:
+    with closing(clients.history_consumer(f"{config.application_id}-consume")) as consumer:
         yield from islice(records_of(consumer, starts, ends), wanted.limit)
-    finally:
-        consumer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -172,12 +173,12 @@ def _write(
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     clients = ConfluentClients(config)
-    producer = clients.producer(f"{config.application_id}-produce", None, [topic])
+    client_id = f"{config.application_id}-produce"
     buffer = OutputBuffer(topic)
     # What somebody types is written line by line.
     most = 1 if source.isatty() else _BATCH_RECORDS
     count = 0
-    try:
+    with closing(clients.producer(client_id, None, [topic])) as producer:
         try:
             for record in records:
                 buffer.records.append(record)
@@ -189,6 +190,4 @@ def _write(
         finally:
             producer.send(buffer)
             producer.flush()
-    finally:
-        producer.close()
     return count
