@@ -27,11 +27,6 @@ _NOT_FOUND = 404
 class HttpQueryError(StreamsError):
     """An application did not answer, or refused to.
 
-    Args:
-        message: What happened and what to do.
-        status: See the attribute.
-        answer: See the attribute.
-
     Attributes:
         status: The HTTP status, 0 where there was no answer: 503 may be asked again.
         answer: What it said beside the message: the owner, the position.
@@ -75,7 +70,6 @@ class Client:
         """Return what a store has of a key; None if it has no such key.
 
         Args:
-            store: The store's name.
             key: The key: a text, a number, or what its serde takes as JSON.
             **asked: `isolation`, `min_position`, `partition`; `as_of`, `time_from`, `time_to`.
 
@@ -96,7 +90,6 @@ class Client:
         """Give the entries of a range, partition by partition, those of other processes as well.
 
         Args:
-            store: The store's name.
             **asked: `from`, `to` (in a dict: `**{"from": "a"}`), `order`, `limit` of each
                 partition; `time_from`, `time_to`; `isolation`, `min_position`, `partition`.
 

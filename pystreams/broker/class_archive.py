@@ -16,15 +16,11 @@ import contextlib
 import hashlib
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pystreams.broker.jars import KAFKA_VERSION
+from pystreams.kernel.java import Java
 from pystreams.kernel.maven import default_cache_dir
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pystreams.kernel.java import Java
 
 _PREFIX = f"kafka-{KAFKA_VERSION}-"
 _SUFFIX = ".jsa"

@@ -72,7 +72,6 @@ def _receive_exactly(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         chunk = connection.recv(size - len(received))
         if not chunk:
-            message = "the connection was closed in the middle of a response"
-            raise ConnectionError(message)
+            raise ConnectionError("the connection was closed in the middle of a response")
         received += chunk
     return bytes(received)

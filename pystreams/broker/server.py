@@ -19,9 +19,11 @@ import base64
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from pystreams.broker import class_archive, network, process
 from pystreams.broker.errors import BrokerError, BrokerStartError, PortTakenError
@@ -30,13 +32,7 @@ from pystreams.broker.settings import LOOPBACK, server_settings, to_properties
 from pystreams.broker.state import BrokerRegistry, BrokerState, default_data_dir
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.file_lock import FileLock
-from pystreams.kernel.java import find_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from pystreams.kernel.java import Java
+from pystreams.kernel.java import Java, find_java
 
 HEAP_MEBIBYTES = 400
 START_TIMEOUT_S = 180.0
@@ -109,16 +105,17 @@ class DevelopmentBroker:
         with _start_lock(directory):
             last = BrokerState.read(directory)
             if last and process.is_running(last.pid, _marker(directory)):
-                message = (
+                raise BrokerError(
                     f"a broker runs on {directory} already (pid {last.pid}, "
                     f"{LOOPBACK}:{last.client_port}): use it, or stop it first"
                 )
-                raise BrokerError(message)
             if port is not None and not network.is_port_free(port):
                 raise PortTakenError(port)
             if port is None and last and network.is_port_free(last.client_port):
                 port = last.client_port
-            launch = _Launch.prepare(directory, dict(settings or {}), timeout_s, jvm_options)
+            class_archive.discard_recorded(directory)
+            java, overrides = find_java(), dict(settings or {})
+            launch = _Launch(directory, java, class_path(), overrides, timeout_s, jvm_options)
             state = launch.run(port)
         if registry is not None:
             registry.add(directory)
@@ -152,8 +149,7 @@ class DevelopmentBroker:
                 return broker
         if len(running) > 1:
             listed = ", ".join(str(broker.data_dir) for broker in running)
-            message = f"several brokers run ({listed}): choose one with --data-dir"
-            raise BrokerError(message)
+            raise BrokerError(f"several brokers run ({listed}): choose one with --data-dir")
         return running[0] if running else None
 
     @classmethod
@@ -214,17 +210,6 @@ class _Launch:
     overrides: dict[str, str]
     timeout_s: float
     jvm_options: Sequence[str]
-
-    @classmethod
-    def prepare(
-        cls,
-        data_dir: Path,
-        overrides: dict[str, str],
-        timeout_s: float,
-        jvm_options: Sequence[str],
-    ) -> Self:
-        class_archive.discard_recorded(data_dir)
-        return cls(data_dir, find_java(), class_path(), overrides, timeout_s, jvm_options)
 
     def run(self, port: int | None) -> BrokerState:
         """Start the JVM; try other ports when somebody has taken a free one meanwhile."""
@@ -346,17 +331,17 @@ def _without_stack_frames(lines: list[str]) -> list[str]:
 def _start_lock(data_dir: Path) -> Iterator[None]:
     """Hold the data directory's lock; a second start waits and then sees the first one's broker."""
     if "," in str(data_dir):
-        message = f"can't use {data_dir} as data directory: Kafka reads a comma as a list of two"
-        raise BrokerError(message)
+        raise BrokerError(
+            f"can't use {data_dir} as data directory: Kafka reads a comma as a list of two"
+        )
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = FileLock.awaited(data_dir / "broker.lock")
     except OSError as error:
-        message = (
+        raise BrokerError(
             f"can't use {data_dir} as data directory: {error.strerror or error}. "
             "Choose another one with --data-dir"
-        )
-        raise BrokerError(message) from error
+        ) from error
     try:
         yield
     finally:

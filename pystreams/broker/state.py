@@ -24,8 +24,6 @@ class BrokerState:
 
     Attributes:
         pid: The Java process.
-        client_port: Where clients connect.
-        kafka_version: Of the server.
         started_ms: Wall-clock time of the start, milliseconds since the epoch.
     """
 

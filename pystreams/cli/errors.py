@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +15,6 @@ from pystreams.errors import (
     StreamsError,
     TopologyError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EXIT_CODES: tuple[tuple[type[StreamsError], ExitCode], ...] = (
     (ConfigError, ExitCode.USAGE),

@@ -12,7 +12,7 @@ import faulthandler
 import importlib
 import sys
 import traceback
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -28,91 +28,42 @@ from pystreams.errors import StreamsError
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
-class _SubCommand(NamedTuple):
-    """Where a command is defined, and its line in the overview."""
-
-    location: str
-    summary: str
-
-
 SUB_COMMANDS = {
-    "new": _SubCommand(
-        "pystreams.cli.commands.new:new",
-        "Write a first application: a topology that counts words, its test, its configuration.",
-    ),
-    "run": _SubCommand("pystreams.cli.commands.run:run", "Run a topology until it is stopped."),
-    "backfill": _SubCommand(
-        "pystreams.cli.commands.backfill:backfill",
-        "Run a topology over history on Spark, and hand over to the live application.",
-    ),
-    "export": _SubCommand(
-        "pystreams.cli.commands.export:export",
-        "Write a committed snapshot of an application's stores as Parquet.",
-    ),
-    "rescale": _SubCommand(
-        "pystreams.cli.commands.rescale:rescale",
+    "new": "Write a first application: a topology that counts words, its test, its configuration.",
+    "run": "Run a topology until it is stopped.",
+    "backfill": "Run a topology over history on Spark, and hand over to the live application.",
+    "export": "Write a committed snapshot of an application's stores as Parquet.",
+    "rescale": (
         "Move a stopped application's state to other partition counts, under another "
-        "application.id.",
+        "application.id."
     ),
-    "reset": _SubCommand(
-        "pystreams.cli.commands.reset:reset",
-        "Let a stopped application begin anew: without state, and at the start of its input.",
+    "reset": "Let a stopped application begin anew: without state, and at the start of its input.",
+    "status": (
+        "Show how GROUP, an application.id, is doing: members, and lag in records and in seconds."
     ),
-    "status": _SubCommand(
-        "pystreams.cli.commands.status:status",
-        "Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.",
+    "query": (
+        "Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range."
     ),
-    "query": _SubCommand(
-        "pystreams.cli.commands.query:query",
-        "Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.",
+    "state": "Look into a state directory: no broker, no Spark, and nothing in it is changed.",
+    "recover": "Show and decide what becomes of stores whose changelogs have lost what they hold.",
+    "describe": "Print a topology: its sub-topologies, nodes, topics and stores.",
+    "check": "Tell what a deploy does to state: what NEW makes of what OLD has left.",
+    "config": "List all configuration keys, or explain KEY.",
+    "metrics": "List all metrics, by Kafka's names and Prometheus'.",
+    "topics": "Create, list, describe and delete topics.",
+    "produce": (
+        "Write records into TOPIC of a topology, with the serdes that it reads or writes it with."
     ),
-    "state": _SubCommand(
-        "pystreams.cli.commands.state:state",
-        "Look into a state directory: no broker, no Spark, and nothing in it is changed.",
+    "consume": (
+        "Print the records of TOPIC of a topology, with the serdes it reads or writes it with."
     ),
-    "recover": _SubCommand(
-        "pystreams.cli.commands.recover:recover",
-        "Show and decide what becomes of stores whose changelogs have lost what they hold.",
+    "replay": (
+        "Run a topology over a slice of its input, and tell what it does; nothing is written."
     ),
-    "describe": _SubCommand(
-        "pystreams.cli.commands.describe:describe",
-        "Print a topology: its sub-topologies, nodes, topics and stores.",
-    ),
-    "check": _SubCommand(
-        "pystreams.cli.commands.check:check",
-        "Tell what a deploy does to state: what NEW makes of what OLD has left.",
-    ),
-    "config": _SubCommand(
-        "pystreams.cli.commands.config:config", "List all configuration keys, or explain KEY."
-    ),
-    "metrics": _SubCommand(
-        "pystreams.cli.commands.metrics:metrics",
-        "List all metrics, by Kafka's names and Prometheus'.",
-    ),
-    "topics": _SubCommand(
-        "pystreams.cli.commands.topics:topics", "Create, list, describe and delete topics."
-    ),
-    "produce": _SubCommand(
-        "pystreams.cli.commands.produce:produce",
-        "Write records into TOPIC of a topology, with the serdes that it reads or writes it with.",
-    ),
-    "consume": _SubCommand(
-        "pystreams.cli.commands.consume:consume",
-        "Print the records of TOPIC of a topology, with the serdes it reads or writes it with.",
-    ),
-    "replay": _SubCommand(
-        "pystreams.cli.commands.replay:replay",
-        "Run a topology over a slice of its input, and tell what it does; nothing is written.",
-    ),
-    "dlq": _SubCommand(
-        "pystreams.cli.commands.dlq:dlq",
-        "Look into a dead letter queue, or redrive it: errors.dead.letter.queue.topic.name.",
-    ),
-    "broker": _SubCommand(
-        "pystreams.cli.commands.broker:broker",
-        "A real Kafka broker on this machine, for development.",
-    ),
+    "dlq": "Look into a dead letter queue, or redrive it: errors.dead.letter.queue.topic.name.",
+    "broker": "A real Kafka broker on this machine, for development.",
 }
+"""Each command's line in the overview; the command stands in a module of its name."""
 
 
 class LazyGroup(click.Group):
@@ -124,19 +75,17 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None when there is none of that name."""
-        sub_command = SUB_COMMANDS.get(cmd_name)
-        if sub_command is None:
+        if cmd_name not in SUB_COMMANDS:
             return None
-        module_name, attribute = sub_command.location.split(":")
-        command = getattr(importlib.import_module(module_name), attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(sub_command.location)
+        module = importlib.import_module(f"pystreams.cli.commands.{cmd_name}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command), f"{cmd_name} is no command"
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview from the table, importing nothing."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in SUB_COMMANDS.items()])
+            formatter.write_dl(list(SUB_COMMANDS.items()))
 
 
 @click.group(

@@ -6,12 +6,10 @@ dicts that librdkafka is given are made in `clients`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pystreams.config.known_keys import PREFIXES, SHARED_KEYS, SHARED_PREFIXES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Default of `producer.transaction.timeout.ms`, as in Kafka Streams."""

@@ -18,7 +18,8 @@ Defaults that differ from Kafka Streams':
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from pystreams.config.buffer_shares import input_share, output_share
 from pystreams.config.client_overrides import (
@@ -32,9 +33,6 @@ from pystreams.config.client_overrides import (
 )
 from pystreams.config.guarantee import GroupProtocol
 from pystreams.config.streams_config import StreamsConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SOCKET_MARGIN_MS = 100
 """librdkafka wants `socket.timeout.ms` this far below `transaction.timeout.ms`."""
@@ -119,8 +117,6 @@ def producer_config(
     """Return librdkafka's configuration of a producer; transactional when given an id.
 
     Args:
-        config: The application's configuration.
-        transactional_id: Makes it transactional.
         client_id: How the client is called in the brokers' logs and metrics.
         sharing: How many producers share `output.buffer.max.bytes`.
     """

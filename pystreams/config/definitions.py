@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pystreams.config.kinds import Kind
+from pystreams.config.kinds import Kind
 
 _METADATA_KEY = "definition"
 

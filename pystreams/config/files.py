@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from pystreams.config.known_keys import (
     ALIASES,
@@ -22,10 +24,6 @@ from pystreams.config.known_keys import (
 )
 from pystreams.config.streams_config import KEY_DEFINITIONS
 from pystreams.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 ENVIRONMENT_PREFIX = "PYSTREAMS_"
 

@@ -11,9 +11,10 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pystreams.config import client_overrides
+from pystreams.config.definitions import KeyDefinition
 from pystreams.config.known_keys import (
     ALIASES,
     PREFIXES,
@@ -23,9 +24,6 @@ from pystreams.config.known_keys import (
     WITHOUT_EFFECT,
 )
 from pystreams.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pystreams.config.definitions import KeyDefinition
 
 SECRET_WORDS = (
     "password",
@@ -54,21 +52,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
-    """The outcome: what `StreamsConfig` is made of.
-
-    Attributes:
-        values: Field name -> value, for every definition.
-        overrides: What is passed on to clients and topics.
-        ignored: Keys without effect, each with the reason.
-    """
-
-    values: dict[str, Any]
-    overrides: Mapping[str, Any]
-    ignored: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Entry:
     """One value that was set, and where."""
 
@@ -92,8 +75,11 @@ class _Findings:
         self.problems.append(f"{entry.written_name} {reason}{place}")
 
 
-def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> Resolution:
+def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> dict[str, Any]:
     """Merge the sources, the strongest first, and check what they say.
+
+    Returns:
+        A value for each field of `StreamsConfig`.
 
     Raises:
         ConfigError: With every problem found.
@@ -118,7 +104,8 @@ def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> 
         error = ConfigError(_in_one_message(findings.problems))
         error.missing = tuple(findings.missing)
         raise error
-    return Resolution(values, MappingProxyType(findings.overrides), tuple(findings.ignored))
+    overrides = MappingProxyType(findings.overrides)
+    return {**values, "overrides": overrides, "ignored": tuple(findings.ignored)}
 
 
 def _merged(
@@ -255,9 +242,14 @@ def _check_heartbeats(findings: _Findings) -> None:
         )
 
 
+def is_secret(name: str) -> bool:
+    """Return whether the value of a key is never shown."""
+    return any(word in name.lower() for word in SECRET_WORDS)
+
+
 def _shown(entry: _Entry) -> str:
     """Return the value for a message; never a secret, never pages of it."""
-    if any(word in entry.written_name.lower() for word in SECRET_WORDS):
+    if is_secret(entry.written_name):
         return "(hidden)"
     text = repr(entry.value)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

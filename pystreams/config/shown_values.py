@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams.config.resolution import SECRET_WORDS
+from pystreams.config.resolution import is_secret
 from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig
 
 _HIDDEN = "(hidden)"
@@ -12,11 +12,16 @@ _HIDDEN = "(hidden)"
 
 def shown_values(config: StreamsConfig) -> dict[str, Any]:
     """Return all values by key, those of secrets hidden, functions by their names."""
-    known = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
     return {
-        name: _HIDDEN if any(word in name.lower() for word in SECRET_WORDS) else _plain(value)
-        for name, value in sorted({**known, **config.overrides}.items())
+        name: _HIDDEN if is_secret(name) else _plain(value)
+        for name, value in sorted(values_by_key(config).items())
     }
+
+
+def values_by_key(config: StreamsConfig) -> dict[str, Any]:
+    """Return all values as they are, what is passed on to the clients included."""
+    known = {key.name: getattr(config, key.field) for key in KEY_DEFINITIONS}
+    return {**known, **config.overrides}
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pystreams.config import client_overrides
 from pystreams.config.builtin_functions import DEAD_LETTER_QUEUE, EXTRACTOR, HANDLER
@@ -38,9 +38,7 @@ from pystreams.config.kinds import (
 )
 from pystreams.config.resolution import Source, resolve
 from pystreams.metrics import RecordingLevel
-
-if TYPE_CHECKING:
-    from pystreams.serdes import Serde
+from pystreams.serdes import Serde
 
 Handler = str | Callable[..., Any]
 """The name of a built-in one, or the user's function."""
@@ -476,8 +474,7 @@ class StreamsConfig:
         Raises:
             ConfigError: As for `of`.
         """
-        resolved = resolve(KEY_DEFINITIONS, sources)
-        return cls(**resolved.values, overrides=resolved.overrides, ignored=resolved.ignored)
+        return cls(**resolve(KEY_DEFINITIONS, sources))
 
     def __repr__(self) -> str:
         """Return the identity only: values may hold passwords."""

@@ -52,7 +52,6 @@ def fingerprint_of(
     """Return what is to be known of a topology.
 
     Args:
-        topology: The topology.
         default_key_serde: The configured `default.key.serde`; None where that is not known.
         default_value_serde: The configured `default.value.serde`; likewise.
 

@@ -128,11 +128,10 @@ def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
             "make of old rows is not known here",
             ANOTHER_NAME,
         )
+    told = f"{had['retention_ms']} -> {has['retention_ms']} ms"
     if has["retention_ms"] < had["retention_ms"]:
-        told = f"{had['retention_ms']} -> {has['retention_ms']} ms"
         yield Finding(Verdict.KEPT, f"it keeps rows for a shorter time ({told}): older ones go")
     elif has["retention_ms"] > had["retention_ms"]:
-        told = f"{had['retention_ms']} -> {has['retention_ms']} ms"
         yield Finding(
             Verdict.KEPT,
             f"it keeps rows for longer ({told}) from now on; what has gone does not come back, and "

@@ -15,9 +15,7 @@ class Operation:
     """One thing that can be asked.
 
     Attributes:
-        name: What programs call it.
         path: Its path, as Starlette writes it.
-        summary: What it answers.
         answer: The name of the answer's schema, or its media type where that is no JSON.
         in_query: The parameters that it knows in the query, some of them for some stores only.
         in_path: Those in its path.

@@ -52,9 +52,7 @@ class Application(NamedTuple):
     """What answers requests.
 
     Attributes:
-        asgi: Answers all.
         quick: Answers those for keys, where they are read.
-        owners: Asks other processes.
     """
 
     asgi: Guard
@@ -68,7 +66,6 @@ def application_of(
     """Return the application that serves `streams`.
 
     Args:
-        streams: The application that is shown.
         token: What requests must carry; None for nothing.
         certificate: What the application's processes are served with over TLS, or None.
     """

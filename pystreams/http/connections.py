@@ -31,7 +31,6 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
     Args:
         idle_timeout_s: How long each waits, and at most twice as long, for a whole request, or for
             who asks to take the answer (s).
-        quick: Answers for keys.
     """
 
     class Connection(H11Protocol):

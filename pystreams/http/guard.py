@@ -22,7 +22,6 @@ class Guard:
     """Lets requests through that may ask, and are no longer than need be.
 
     Args:
-        inside: What answers them.
         token: What they must carry; None for nothing.
     """
 

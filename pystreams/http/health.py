@@ -25,11 +25,7 @@ _DEAD = (State.ERROR, State.PENDING_ERROR, State.NOT_RUNNING)
 
 
 class Health:
-    """The health of one application.
-
-    Args:
-        streams: The application.
-    """
+    """The health of one application."""
 
     def __init__(self, streams: KafkaStreams) -> None:
         self._streams = streams

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from pystreams.config import StreamsConfig
-from pystreams.config.resolution import SECRET_WORDS
-from pystreams.config.streams_config import KEY_DEFINITIONS
+from pystreams.config.resolution import is_secret
+from pystreams.config.shown_values import values_by_key
 
 _HIDDEN = "(hidden)"
 _ASSIGNED = re.compile(
@@ -17,11 +17,10 @@ _ASSIGNED = re.compile(
 
 def secrets_of(config: StreamsConfig) -> list[str]:
     """Return the secrets of a configuration, longest first."""
-    values = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
     found = {
         value
-        for name, value in {**values, **config.overrides}.items()
-        if isinstance(value, str) and value and any(word in name.lower() for word in SECRET_WORDS)
+        for name, value in values_by_key(config).items()
+        if isinstance(value, str) and value and is_secret(name)
     }
     return sorted(found, key=len, reverse=True)
 

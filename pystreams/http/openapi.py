@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pystreams.http.api import OPERATIONS, Operation
-from pystreams.http.openapi_schemas import SCHEMAS
+from pystreams.http.openapi_schemas import SCHEMAS, schema_named
 from pystreams.http.parameters import IN_PATH, IN_QUERY
 
 _OF_ALL = (414, 431, 500)
@@ -18,11 +18,7 @@ _SCHEME = "token"
 
 @cache
 def openapi_of(*, asks_for_token: bool) -> dict[str, Any]:
-    """Return the description of a server.
-
-    Args:
-        asks_for_token: Whether requests must carry one.
-    """
+    """Return the description of a server."""
     components: dict[str, Any] = {"schemas": SCHEMAS}
     if asks_for_token:
         components["securitySchemes"] = {_SCHEME: {"type": "http", "scheme": "bearer"}}
@@ -81,10 +77,10 @@ def _responses(operation: Operation, *, asks_for_token: bool) -> dict[int, dict[
         refused.add(_WITHOUT_TOKEN)
     elif not operation.is_open:
         refused.add(_WITH_TOKEN)
-    problem = {"application/problem+json": {"schema": _schema("Problem")}}
+    problem = {"application/problem+json": {"schema": schema_named("Problem")}}
     responses = {status: _response(status, problem) for status in refused}
     content = (
-        {"application/json": {"schema": _schema(operation.answer)}}
+        {"application/json": {"schema": schema_named(operation.answer)}}
         if operation.is_json
         else {operation.answer: {"schema": {"type": "string"}}}
     )
@@ -93,7 +89,3 @@ def _responses(operation: Operation, *, asks_for_token: bool) -> dict[int, dict[
 
 def _response(status: int, content: dict[str, Any]) -> dict[str, Any]:
     return {"description": HTTPStatus(status).phrase, "content": content}
-
-
-def _schema(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}

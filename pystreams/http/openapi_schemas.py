@@ -24,7 +24,8 @@ def _list(of: Schema) -> Schema:
     return {"type": "array", "items": of}
 
 
-def _ref(name: str) -> Schema:
+def schema_named(name: str) -> Schema:
+    """Return what refers to a schema of `SCHEMAS`."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -40,7 +41,7 @@ _HEALTH: Schema = {"type": "string", "description": "The reason, if not; else em
 _WINDOW = _object(start=_COUNT, end=_COUNT)
 _WHERE: dict[str, Schema] = {
     "partition": {**_or_null(_COUNT), "description": "null: the whole of a global store."},
-    "position": _ref("Position"),
+    "position": schema_named("Position"),
 }
 _ENTRY = _with_optional(
     _object(value={}),
@@ -56,7 +57,7 @@ SCHEMAS: dict[str, Schema] = {
             _object(status=_COUNT, detail=_TEXT),
             reason={**_TEXT, "description": "Why a partition did not answer, as KIP-796 has it."},
             partition=_or_null(_COUNT),
-            position=_ref("Position"),
+            position=schema_named("Position"),
             owner={**_TEXT, "description": "host:port of the process that has the partition."},
         ),
         "description": "What went wrong, and what to do (RFC 9457).",
@@ -66,7 +67,7 @@ SCHEMAS: dict[str, Schema] = {
     "Description": {"type": "object", "required": ["openapi", "paths"]},
     "Topology": _object(description=_TEXT),
     "Config": {"type": "object", "description": "Values by the keys' names."},
-    "Tasks": _list(_ref("Task")),
+    "Tasks": _list(schema_named("Task")),
     "Task": _object(
         task=_TEXT,
         thread=_TEXT,
@@ -104,7 +105,7 @@ SCHEMAS: dict[str, Schema] = {
         dead_letter_queue=_or_null(_TEXT),
         dead_letter_records=_or_null(_COUNT),
         dead_letters=_list(
-            _object(topic=_TEXT, records=_COUNT, causes=_list(_ref("DeadLetterCause")))
+            _object(topic=_TEXT, records=_COUNT, causes=_list(schema_named("DeadLetterCause")))
         ),
         commits=_COUNT,
         commit_interval_ms=_COUNT,
@@ -120,10 +121,10 @@ SCHEMAS: dict[str, Schema] = {
             left_s=_or_null(_NUMBER),
         ),
         topics=_list(_object(topic=_TEXT, direction=_TEXT, records=_NUMBER, records_per_s=_NUMBER)),
-        tasks=_ref("Tasks"),
-        standby_tasks=_ref("Tasks"),
+        tasks=schema_named("Tasks"),
+        standby_tasks=schema_named("Tasks"),
         processes={
-            **_or_null(_list(_ref("Process"))),
+            **_or_null(_list(schema_named("Process"))),
             "description": "Those of the group, this one first; null while it can't be described.",
         },
         subtopologies=_list({"type": "object"}),
@@ -166,11 +167,11 @@ SCHEMAS: dict[str, Schema] = {
                 timestamp=_COUNT,
                 valid_to=_or_null(_COUNT),
             ),
-            _object(key={}, entries=_list(_ref("Entry")), more=_YES_OR_NO, **_WHERE),
+            _object(key={}, entries=_list(schema_named("Entry")), more=_YES_OR_NO, **_WHERE),
         ],
     },
     "Range": _object(
-        partitions=_list(_object(entries=_list(_ref("Entry")), more=_YES_OR_NO, **_WHERE)),
+        partitions=_list(_object(entries=_list(schema_named("Entry")), more=_YES_OR_NO, **_WHERE)),
         elsewhere=_list(_COUNT),
     ),
 }

@@ -18,13 +18,7 @@ _MAX_KEPT = 8
 
 
 class Forwarded(NamedTuple):
-    """What another process has answered.
-
-    Attributes:
-        status: The status.
-        media_type: What the body is.
-        body: The body.
-    """
+    """What another process has answered."""
 
     status: int
     media_type: str

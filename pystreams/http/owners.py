@@ -26,13 +26,7 @@ _MISDIRECTED = 421
 
 
 class Owners:
-    """Asks other processes of an application.
-
-    Args:
-        streams: The application.
-        certificate: What they are served with over TLS, beside what the system trusts; None asks
-            without TLS.
-    """
+    """Asks other processes of an application; see `OwnerConnections` for the certificate."""
 
     def __init__(self, streams: KafkaStreams, certificate: Path | None) -> None:
         self._streams = streams

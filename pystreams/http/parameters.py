@@ -13,12 +13,7 @@ ALWAYS: Final = ("isolation", "min_position", "partition")
 
 
 class Parameter(NamedTuple):
-    """A parameter.
-
-    Attributes:
-        text: What it means.
-        schema: What it may be.
-    """
+    """A parameter."""
 
     text: str
     schema: dict[str, Any]

@@ -39,12 +39,7 @@ Answerer = Callable[[bytes, bytes], bytes | None]
 
 
 class QuickAnswers:
-    """Answers for keys of stores.
-
-    Args:
-        stores: Asks the stores.
-        guard: Says who may ask.
-    """
+    """Answers for keys of stores."""
 
     def __init__(self, stores: StoreQueries, guard: Guard) -> None:
         self._stores = stores

@@ -20,8 +20,6 @@ class RequestError(Exception):
     """A request that can't be answered.
 
     Args:
-        status: The HTTP status.
-        message: What happened and what to do.
         fields: What else the answer says.
     """
 

@@ -10,7 +10,6 @@ import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import uvicorn
@@ -59,7 +58,6 @@ class HttpServer:
 
     Args:
         streams: The application; it need not have started.
-        options: Where and to whom.
 
     Raises:
         ConfigError: The address is open to others and there is no token, or the certificate can't
@@ -73,8 +71,9 @@ class HttpServer:
             self._application = application_of(streams, options.token, options.certificate)
             self._server = _uvicorn_server(self._application, options)
         except OSError as error:
-            message = f"the certificate {options.certificate} can't be used: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"the certificate {options.certificate} can't be used: {error}"
+            ) from error
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -123,17 +122,10 @@ class HttpServer:
                 self._socket.close()
 
     def __enter__(self) -> Self:
-        """Start it."""
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stop it."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

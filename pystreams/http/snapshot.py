@@ -45,11 +45,7 @@ class _Look(NamedTuple):
 
 
 class Snapshots:
-    """Makes snapshots of one application. Safe to use from any thread.
-
-    Args:
-        streams: The application.
-    """
+    """Makes snapshots of one application. Safe to use from any thread."""
 
     def __init__(self, streams: KafkaStreams) -> None:
         self._streams = streams

@@ -32,22 +32,13 @@ from pystreams.stores.contracts.spec import StoreSpec
 
 
 class Elsewhere(NamedTuple):
-    """What is asked for is in another process.
-
-    Attributes:
-        partition: The partition that it is in.
-    """
+    """What is asked for is in another process."""
 
     partition: int
 
 
 class StoreQueries:
-    """Queries to the stores of one application.
-
-    Args:
-        streams: The application.
-        owners: Asks other processes for what is not here.
-    """
+    """Queries to the stores of one application."""
 
     def __init__(self, streams: KafkaStreams, owners: Owners) -> None:
         self._streams = streams

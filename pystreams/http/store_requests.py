@@ -95,11 +95,6 @@ def query_of_key(spec: StoreSpec, key: Any, given: QueryParams) -> Query[Any]:
 def query_of_range(spec: StoreSpec, serde: Serde[Any], given: QueryParams) -> Query[Any]:
     """Return what asks a store for a range.
 
-    Args:
-        spec: The store.
-        serde: The serde of its keys.
-        given: The request's parameters.
-
     Raises:
         RequestError: Such a store has no ranges, or a parameter is not for it or can't be read.
     """
@@ -125,19 +120,11 @@ def key_of(text: str, serde: Serde[Any]) -> Any:
     Raises:
         RequestError: The serde can't take it.
     """
-    return serde.deserializer("")(bytes_of_key(text, serde))
-
-
-def bytes_of_key(text: str, serde: Serde[Any]) -> bytes:
-    """Return the bytes of the key that a text stands for.
-
-    Raises:
-        RequestError: The serde can't take it.
-    """
     try:
-        return bytes_of_text(text, serde, "")
+        data = bytes_of_text(text, serde, "")
     except ValueError as error:
         raise RequestError(400, f"the key {error}") from error
+    return serde.deserializer("")(data)
 
 
 def limit_of(given: QueryParams) -> int:

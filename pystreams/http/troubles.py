@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pystreams.http.hidden_secrets import secrets_of, without_secrets
@@ -10,11 +11,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 
 class Troubles:
-    """Tells what stands still, and what became dead letters.
-
-    Args:
-        streams: The application.
-    """
+    """Tells what stands still, and what became dead letters."""
 
     def __init__(self, streams: KafkaStreams) -> None:
         self._streams = streams
@@ -54,14 +51,9 @@ class Troubles:
                 "records": letters.records,
                 "causes": [
                     {
-                        "stage": cause.stage,
-                        "where": cause.where,
+                        **asdict(cause),
                         "error": self._shown(cause.error),
                         "stack": self._shown(cause.stack),
-                        "records": cause.records,
-                        "last_ms": cause.last_ms,
-                        "task": cause.task,
-                        "record": cause.record,
                     }
                     for cause in letters.causes
                 ],

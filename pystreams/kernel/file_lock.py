@@ -30,7 +30,6 @@ class FileLock:
         """Lock a file, which is made when it is missing; None when somebody else has it.
 
         Args:
-            file: The file.
             shared: Whether others may lock it at the same time who share it too.
 
         Raises:
@@ -55,7 +54,6 @@ class FileLock:
         """Lock a file of a directory that its holders may remove; None when somebody else has it.
 
         Args:
-            file: The file.
             make_directory: Makes its directory, unless it is there.
 
         Raises:

@@ -13,14 +13,11 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pystreams.errors import StreamsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 JAVA_VERSION_MIN = 17
 """The oldest Java that Kafka 4 servers run on."""

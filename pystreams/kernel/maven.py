@@ -22,16 +22,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pystreams.errors import StreamsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MAVEN_CENTRAL_URL = "https://repo1.maven.org/maven2"
 
@@ -57,7 +54,6 @@ class ChecksumError(ArtifactError):
     """A repository served bytes that differ from the pinned artifact.
 
     Attributes:
-        artifact: What was asked for.
         found: The SHA-256 of what came.
     """
 
@@ -121,33 +117,22 @@ def default_cache_dir() -> Path:
     return Path(base) / "pystreams"
 
 
-def fetch(
-    artifacts: Sequence[Artifact],
-    *,
-    title: str,
-    cache_dir: Path | None = None,
-    repository_url: str | None = None,
-    backoff_s: float = 0.5,
-) -> list[Path]:
+def fetch(artifacts: Sequence[Artifact], *, title: str, backoff_s: float = 0.5) -> list[Path]:
     """Return the artifacts' files, in order, downloading what the cache lacks.
 
     Shows a progress bar on standard error while it downloads (one plain line when that is not a
     terminal), and nothing when all are there.
 
     Args:
-        artifacts: What to fetch.
         title: What the artifacts are, for the progress bar: "Apache Kafka 4.3.1".
-        cache_dir: Where to keep them; `default_cache_dir()` if not given.
-        repository_url: Root of a Maven repository; `PYSTREAMS_MAVEN_URL`, else Maven Central.
         backoff_s: The pause before the second attempt (s); it doubles with each.
 
     Raises:
         ChecksumError: The repository serves other bytes than the pinned ones.
         ArtifactError: A download failed after several attempts, or the cache can't be written.
     """
-    root = (cache_dir or default_cache_dir()) / "maven"
-    url = repository_url or os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL
-    url = url.rstrip("/")
+    root = default_cache_dir() / "maven"
+    url = (os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL).rstrip("/")
     missing = [artifact for artifact in artifacts if not _is_cached(root, artifact)]
     if missing:
         with (

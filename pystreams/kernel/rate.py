@@ -1,4 +1,4 @@
-"""Rates of totals that grow, and durations in words: for displays."""
+"""Rates of totals that grow, durations and counts in words: for displays."""
 
 from __future__ import annotations
 
@@ -46,3 +46,8 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something: `1 task`, `2,000 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

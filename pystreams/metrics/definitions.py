@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from pystreams.metrics.recording import RecordingLevel
@@ -101,9 +102,6 @@ class MetricDefinition:
     """What one metric means.
 
     Attributes:
-        doc: What it says, in one or two sentences.
-        unit: What its value counts.
-        kind: How its value moves.
         level: The lowest recording level it is there at.
     """
 
@@ -123,9 +121,8 @@ def _counted(group: str, stem: str, what: str) -> Iterator[MetricDefinition]:
 
 
 def _client() -> Iterator[MetricDefinition]:
-    def gauge(name: str, doc: str, unit: Unit = Unit.COUNT) -> MetricDefinition:
-        return MetricDefinition(CLIENT_GROUP, name, doc, unit)
-
+    gauge = partial(MetricDefinition, CLIENT_GROUP)
+    counter = partial(gauge, kind=Kind.COUNTER)
     yield gauge("version", "Version of pystreams.", Unit.TEXT)
     yield gauge("application-id", "The application's id.", Unit.TEXT)
     yield gauge("state", "State of the client, by name.", Unit.TEXT)
@@ -136,13 +133,10 @@ def _client() -> Iterator[MetricDefinition]:
     )
     yield gauge("alive-stream-threads", "Stream threads that run.")
     yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
-    yield MetricDefinition(
-        CLIENT_GROUP,
+    yield counter(
         "process-restarts-total",
         "How often this process, one of several, was killed and started again (run --processes). "
         "Not in Kafka.",
-        Unit.COUNT,
-        Kind.COUNTER,
     )
     yield gauge(
         "blocked-stream-threads",
@@ -155,21 +149,15 @@ def _client() -> Iterator[MetricDefinition]:
         "stalled-standby-tasks",
         "Standbys that are behind, and have read nothing for 60 s. Not in Kafka.",
     )
-    yield MetricDefinition(
-        CLIENT_GROUP,
+    yield counter(
         "troubles-total",
         "How often the watchdog found a thread, a task or a standby standing still. Not in Kafka.",
-        Unit.COUNT,
-        Kind.COUNTER,
     )
     for stage in DEAD_LETTER_STAGES:
-        yield MetricDefinition(
-            CLIENT_GROUP,
+        yield counter(
             f"{stage}-dead-letters-total",
             f"Records that handlers of {stage} errors have sent to dead letter topics; "
             "one that comes again counts again. Not in Kafka.",
-            Unit.COUNT,
-            Kind.COUNTER,
         )
     yield gauge("recording-level", "Level metrics are recorded at: 0 INFO, 1 DEBUG, 2 TRACE.")
     shared = "all RocksDB stores of the process together (Kafka: one store)"
@@ -194,30 +182,26 @@ def _client() -> Iterator[MetricDefinition]:
 
 
 def _thread() -> Iterator[MetricDefinition]:
+    gauge = partial(MetricDefinition, THREAD_GROUP)
     yield from _counted(THREAD_GROUP, "process", "Records processed, by tasks that left as well")
     yield from _counted(THREAD_GROUP, "commit", "Commits of at least one task")
-    yield MetricDefinition(
-        THREAD_GROUP,
+    yield gauge(
         "commit-latency-avg",
         "Time of such a commit, on average: caches flushed, Kafka commit, stores committed.",
         Unit.MILLISECONDS,
     )
-    yield MetricDefinition(
-        THREAD_GROUP, "commit-latency-max", "The longest of them.", Unit.MILLISECONDS
-    )
-    yield MetricDefinition(
-        THREAD_GROUP,
+    yield gauge("commit-latency-max", "The longest of them.", Unit.MILLISECONDS)
+    yield gauge(
         "commit-latency-p99",
         "What 99 of 100 of them did not exceed, of the last 200. Not in Kafka.",
         Unit.MILLISECONDS,
     )
     yield from _counted(THREAD_GROUP, "poll", "Polls of the consumer")
-    yield MetricDefinition(THREAD_GROUP, "poll-records-avg", "Records of a poll, on average.")
-    yield MetricDefinition(THREAD_GROUP, "poll-records-max", "Records of the biggest poll.")
+    yield gauge("poll-records-avg", "Records of a poll, on average.")
+    yield gauge("poll-records-max", "Records of the biggest poll.")
     yield from _counted(THREAD_GROUP, "task-created", "Tasks made")
     yield from _counted(THREAD_GROUP, "task-closed", "Tasks closed")
-    yield MetricDefinition(
-        THREAD_GROUP,
+    yield gauge(
         "unread-partitions",
         "Partitions of the topology that nobody in the group reads, as this thread saw last; each "
         "sees the whole group: take the maximum, not the sum. Not in Kafka.",
@@ -225,6 +209,7 @@ def _thread() -> Iterator[MetricDefinition]:
 
 
 def _task() -> Iterator[MetricDefinition]:
+    gauge = partial(MetricDefinition, TASK_GROUP)
     yield from _counted(TASK_GROUP, "process", "Records processed (not in Kafka)")
     yield from _counted(
         TASK_GROUP,
@@ -237,21 +222,18 @@ def _task() -> Iterator[MetricDefinition]:
         "Calls of functions again with a record they have failed with (retry=, and retries= of "
         "map_values_async; not in Kafka)",
     )
-    yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge("active-buffer-count", "Records that wait in the task.")
+    yield gauge(
         "input-buffer-bytes-total",
         "What the records take that wait in the task; see input.buffer.max.bytes.",
         Unit.BYTES,
     )
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge(
         "records-lag",
         "Records known to wait for the task, on the broker or in the task; missing while nothing "
         "is known (Kafka: of the consumer, by partition).",
     )
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge(
         "records-lag-time",
         "How long ago the oldest record that waits for the task was written, by its timestamp. "
         "While the rest is on its way, how long ago the last one processed was; of a task that had "
@@ -259,8 +241,7 @@ def _task() -> Iterator[MetricDefinition]:
         "records-lag is. Not in Kafka.",
         Unit.MILLISECONDS,
     )
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge(
         "record-e2e-latency-avg",
         "How old records were, by their timestamps, when the task had processed them: of the first "
         "and the last one of each run, on average (Kafka: of each record, by node).",
@@ -268,34 +249,28 @@ def _task() -> Iterator[MetricDefinition]:
     )
     for name, which in (("min", "lowest"), ("max", "highest")):
         doc = f"The {which} of them."
-        yield MetricDefinition(TASK_GROUP, f"record-e2e-latency-{name}", doc, Unit.MILLISECONDS)
-    yield MetricDefinition(
-        TASK_GROUP,
+        yield gauge(f"record-e2e-latency-{name}", doc, Unit.MILLISECONDS)
+    yield gauge(
         "cache-size-bytes-total",
         "What the record caches of the task's stores hold back.",
         Unit.BYTES,
     )
     yield from _counted(TASK_GROUP, "restore", "Changelog records restored")
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge(
         "restore-remaining-records-total",
         "Changelog offsets still to restore, at most.",
     )
     yield from _counted(TASK_GROUP, "update", "Changelog records applied by a standby task")
-    yield MetricDefinition(
-        TASK_GROUP,
+    yield gauge(
         "update-remaining-records-total",
         "Changelog offsets that a standby task is behind, at most. Not in Kafka.",
     )
 
 
 def _state_updater() -> Iterator[MetricDefinition]:
-    yield MetricDefinition(
-        STATE_UPDATER_GROUP, "active-restoring-tasks", "Tasks that restore, or are about to."
-    )
-    yield MetricDefinition(
-        STATE_UPDATER_GROUP, "standby-updating-tasks", "Tasks kept warm for other processes."
-    )
+    gauge = partial(MetricDefinition, STATE_UPDATER_GROUP)
+    yield gauge("active-restoring-tasks", "Tasks that restore, or are about to.")
+    yield gauge("standby-updating-tasks", "Tasks kept warm for other processes.")
 
 
 def _node() -> Iterator[MetricDefinition]:
@@ -312,46 +287,35 @@ def _node() -> Iterator[MetricDefinition]:
 
 
 def _topic() -> Iterator[MetricDefinition]:
-    yield MetricDefinition(
-        TOPIC_GROUP,
+    counter = partial(MetricDefinition, TOPIC_GROUP, kind=Kind.COUNTER)
+    yield counter(
         "records-consumed-total",
         "Records taken from the consumer for the task, those it drops included; after a rollback "
         "they come again and count again.",
-        Unit.COUNT,
-        Kind.COUNTER,
     )
-    yield MetricDefinition(
-        TOPIC_GROUP,
+    yield counter(
         "records-produced-total",
         "Records handed to the producer by the task, those of an aborted transaction included. "
         "Changelogs count as well, which they don't in Kafka.",
-        Unit.COUNT,
-        Kind.COUNTER,
     )
 
 
 def _state() -> Iterator[MetricDefinition]:
-    yield MetricDefinition(
-        STATE_GROUP, "uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES
-    )
-    yield MetricDefinition(
-        STATE_GROUP,
+    gauge = partial(MetricDefinition, STATE_GROUP)
+    yield gauge("uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES)
+    yield gauge(
         "estimate-num-keys",
         "About how many entries the store has committed, as its engine estimates; after changes of "
         "the same keys more than there are. Kafka has it of RocksDB stores only.",
     )
-    yield MetricDefinition(
-        STATE_GROUP,
+    yield gauge(
         "total-sst-files-size",
         "What the store's files take on disk; 0 in memory. Kafka has it of RocksDB stores only.",
         Unit.BYTES,
     )
-    yield MetricDefinition(
-        STATE_GROUP, "commit-rate", "Commits of the store, per second.", Unit.PER_SECOND
-    )
+    yield gauge("commit-rate", "Commits of the store, per second.", Unit.PER_SECOND)
     yield from _latencies("commit", "a commit of the store", RecordingLevel.INFO)
-    yield MetricDefinition(
-        STATE_GROUP,
+    yield gauge(
         "num-open-iterators",
         "Iterators of processors that are neither exhausted nor closed. At DEBUG, where the calls "
         "that open them are metered; at INFO in Kafka.",
@@ -361,8 +325,7 @@ def _state() -> Iterator[MetricDefinition]:
         meaning = f"Calls of {operation}"
         if operation == "restore":
             meaning = "Batches restored (Kafka: openings of the store)"
-        yield MetricDefinition(
-            STATE_GROUP,
+        yield gauge(
             f"{operation}-rate",
             f"{meaning}, per second.",
             Unit.PER_SECOND,
@@ -383,9 +346,7 @@ def _state() -> Iterator[MetricDefinition]:
     ):
         for end, of in (("avg", "on average"), ("max", "at most")):
             text = f"{what}, {of}; sampled at commits."
-            yield MetricDefinition(
-                STATE_GROUP, f"{name}-{end}", text, unit, level=RecordingLevel.DEBUG
-            )
+            yield gauge(f"{name}-{end}", text, unit, level=RecordingLevel.DEBUG)
 
 
 def _latencies(operation: str, what: str, level: RecordingLevel) -> Iterator[MetricDefinition]:

@@ -137,7 +137,6 @@ class AvroSerde(RegistrySerde[T]):
         return parsed_schema(self.client, schema, where)[0]
 
     def __repr__(self) -> str:
-        """Return how it was made."""
         model = "" if self.model is None else self.model.__name__
         return f"SchemaRegistry({self.client.url!r}).avro({model})"
 

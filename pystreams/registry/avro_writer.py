@@ -17,6 +17,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from pystreams.registry.wire_format import VARINTS
+
 Write = Callable[[Any], bytes]
 
 _LINES_MAX = 2000
@@ -26,34 +28,6 @@ _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "b
 
 class _Unknown(Exception):  # noqa: N818 - never leaves this module
     """There is something in the schema that no function is made for."""
-
-
-class _Varints(dict[int, bytes]):
-    """Numbers in zigzag varints; the frequent ones are there."""
-
-    def __missing__(self, number: int) -> bytes:
-        left = (number << 1) ^ (number >> 63)
-        if 1 << 35 <= left < 1 << 42:  # Times of our days, in milliseconds.
-            return bytes(
-                (
-                    left & 127 | 128,
-                    left >> 7 & 127 | 128,
-                    left >> 14 & 127 | 128,
-                    left >> 21 & 127 | 128,
-                    left >> 28 & 127 | 128,
-                    left >> 35,
-                )
-            )
-        made = bytearray()
-        while left > 127:
-            made.append(left & 127 | 128)
-            left >>= 7
-        made.append(left)
-        return bytes(made)
-
-
-_VARINTS = _Varints()
-_VARINTS.update({number: _VARINTS[number] for number in range(-64, 8192)})
 
 
 def writer_of(parsed: Any, named: dict[str, Any]) -> Write | None:
@@ -94,7 +68,7 @@ class _Making:
     def __init__(self, named: dict[str, Any]) -> None:
         self.lines: list[str] = []
         self.values: dict[str, Any] = {
-            "varints": _VARINTS,
+            "varints": VARINTS,
             "double": struct.Struct("<d").pack,
             "float4": struct.Struct("<f").pack,
         }
@@ -128,7 +102,7 @@ class _Making:
         if kind == "map":
             return self._map(schema, name, depth)
         if kind == "enum":
-            indexes = {symbol: _VARINTS[index] for index, symbol in enumerate(schema["symbols"])}
+            indexes = {symbol: VARINTS[index] for index, symbol in enumerate(schema["symbols"])}
             return [f"{self._value(indexes)}[{name}]"]
         if kind == "fixed":
             self._require(f"type({name}) is bytes and len({name}) == {int(schema['size'])}", depth)
@@ -173,9 +147,9 @@ class _Making:
         null = schemas.index("null")
         made = self._variable()
         self._line(f"if {name} is None:", depth)
-        self._line(f"{made} = {_VARINTS[null]!r}", depth + 1)
+        self._line(f"{made} = {VARINTS[null]!r}", depth + 1)
         self._line("else:", depth)
-        parts = [repr(_VARINTS[1 - null]), *self.add(schemas[1 - null], name, depth + 1)]
+        parts = [repr(VARINTS[1 - null]), *self.add(schemas[1 - null], name, depth + 1)]
         self._line(f"{made} = b''.join(({_listed(parts)}))", depth + 1)
         return [made]
 

@@ -103,7 +103,6 @@ class JsonSchemaSerde(RegistrySerde[T]):
         return validator(self.client, schema, where) if self.validate else lambda _: None
 
     def __repr__(self) -> str:
-        """Return how it was made."""
         model = "" if self.model is None else self.model.__name__
         return f"SchemaRegistry({self.client.url!r}).json_schema({model})"
 
@@ -136,7 +135,8 @@ def validator(client: RegistryClient, schema: Any, where: str) -> Validate:
             validate_formats=False,
         )
     except ValueError as error:
-        raise SchemaRegistryError(f"the schema of {where} can't be used: {_told(error)}") from error
+        told = str(error).splitlines()[0]
+        raise SchemaRegistryError(f"the schema of {where} can't be used: {told}") from error
 
     def refuse(value: object) -> None:
         try:
@@ -146,17 +146,13 @@ def validator(client: RegistryClient, schema: Any, where: str) -> Validate:
             fits = made.is_valid(value)
         if fits:
             return
-        broken = min(made.iter_errors(value), key=_depth)
+        broken = min(made.iter_errors(value), key=lambda error: len(error.instance_path))
         raise ValueError(
             f"{where}: {_path(broken.instance_path)} does not fit the schema's "
             f"{_rule(described, broken.evaluation_path)}"
         )
 
     return refuse
-
-
-def _depth(error: Any) -> int:
-    return len(error.instance_path)
 
 
 def _path(path: Sequence[str | int]) -> str:
@@ -176,7 +172,3 @@ def _rule(described: Any, path: Sequence[str | int]) -> str:
 
 def _refuse_reference(uri: str) -> Any:
     raise ValueError(f"it refers to {uri!r}, which is not among its references in the registry")
-
-
-def _told(error: ValueError) -> str:
-    return str(error).splitlines()[0]

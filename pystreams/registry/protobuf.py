@@ -217,7 +217,6 @@ class ProtobufSerde(RegistrySerde[T]):
         return message_descriptor(self.model)
 
     def __repr__(self) -> str:
-        """Return how it was made."""
         return f"SchemaRegistry({self.client.url!r}).protobuf({_name(self.model)})"
 
 
@@ -229,10 +228,9 @@ def message_descriptor(model: Any) -> Any:
     """
     descriptor = getattr(model, "DESCRIPTOR", None)
     if descriptor is None or not hasattr(model, "FromString"):
-        message = (
+        raise ConfigError(
             f"registry.protobuf takes a message class that protoc has generated, not {model!r}"
         )
-        raise ConfigError(message)
     return descriptor
 
 

@@ -28,7 +28,6 @@ class RegisteredId(NamedTuple):
     """What a registry calls a schema.
 
     Attributes:
-        schema_id: Its number.
         guid: Its GUID; None where the registry has none.
         version: Its version in the subject, where that was asked for.
     """
@@ -133,11 +132,10 @@ class RegistryClient:
         except SchemaRegistryError as error:
             if not self._is_unknown(error.__cause__):
                 raise
-            message = (
+            raise UnknownSchemaError(
                 f"the schema registry at {self.url} does not know schema id {schema_id}: the "
                 "record was written with another registry, or not in Confluent's format"
-            )
-            raise UnknownSchemaError(message) from error
+            ) from error
 
     def register(self, subject: str, schema: Any, where: str) -> RegisteredId:
         """Return the id of a schema in a subject, after registering it where need be."""

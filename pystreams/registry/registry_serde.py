@@ -52,7 +52,6 @@ class SchemaChoice:
 
     Attributes:
         schema: Its text, or the client's `Schema` (with references); None to take the writer's.
-        is_key: Whether keys are of it.
         subject: How its subject is named.
         write_with: Which schema values are written with, or the id of it.
         id_place: Where its id is written.
@@ -89,9 +88,7 @@ class RegistrySerde(ABC, Generic[T]):
     """A serde in Confluent's wire format.
 
     Attributes:
-        client: Asks the registry.
         model: The class of the values; None for plain ones.
-        choice: What is said about the schema.
     """
 
     client: RegistryClient
@@ -254,12 +251,11 @@ class RegistrySerde(ABC, Generic[T]):
                 f"has given for {where}: start again, no record was skipped"
             ) from error
         if has_rules(own) and not has_rules(told):
-            message = (
+            raise SchemaRegistryError(
                 f"the schema of {where} has rules, and the schema registry at {url} has dropped "
                 "them: it keeps schemas alone, so who reads would not know of them; use "
                 "one that keeps rules, as Confluent's, or a schema without"
             )
-            raise SchemaRegistryError(message)
         return told if has_rules(told) else own
 
     def _writer(self, writing: Writing, prefix: bytes, topic: str) -> Write:
@@ -282,11 +278,10 @@ class RegistrySerde(ABC, Generic[T]):
         if self.choice.write_with is SchemaUse.LATEST:
             return self.client.latest(subject, where)
         if own is None:
-            message = (
+            raise ConfigError(
                 f"{where} can't be written without a schema: give schema=..., or "
                 "write_with=SchemaUse.LATEST"
             )
-            raise ConfigError(message)
         if self.choice.write_with is SchemaUse.LOOK_UP:
             return self.client.look_up(subject, own, where), own
         return self.client.register(subject, own, where), own

@@ -196,11 +196,8 @@ def plain(value: Any) -> Any:
         return [plain(inner) for inner in value]
     if isinstance(value, tuple):
         return tuple(plain(inner) for inner in value)
-    return _PLAIN.get(type(value), _itself)(value)
-
-
-def _itself(value: Any) -> Any:
-    return value
+    make_plain = _PLAIN.get(type(value))
+    return value if make_plain is None else make_plain(value)
 
 
 _PLAIN: dict[type, Callable[[Any], Any]] = {

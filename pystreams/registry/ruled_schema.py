@@ -28,7 +28,6 @@ class RuledSchema(NamedTuple):
     Confluent's serializers take it for their client: it answers what they ask with what is known.
 
     Attributes:
-        client: Asks the registry.
         schema_id: The id, or GUID, of the schema that values are, or were, written with.
         schema: The client's form of it.
         subject: Whose rules and keys these are.

@@ -55,8 +55,6 @@ def json_writer(ruled: RuledSchema, prefix: bytes, dump: Callable[[Any], bytes])
     """Return the function that writes plain values of a JSON Schema behind a prefix.
 
     Args:
-        ruled: The schema.
-        prefix: What stands before the data.
         dump: Makes bytes of what the rules have left, or refuses it.
     """
     conf = {**_to_write(ruled, prefix), "validate": False}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from pystreams.registry.avro import AvroSerde
 from pystreams.registry.json_schema import JsonSchemaSerde
@@ -14,7 +14,11 @@ from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrat
 from pystreams.registry.wire_format import SchemaIdPlace
 from pystreams.serdes import Serde
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+    """The class of the values; anything without one."""
 
 
 class SchemaRegistry:
@@ -47,37 +51,15 @@ class SchemaRegistry:
         """Return Confluent's own client, to register schemas or change compatibility."""
         return self._client.confluent_client
 
-    @overload
     def avro(
         self,
-        model: type[T],
-        *,
-        schema: Any = ...,
-        is_key: bool = ...,
-        subject: SubjectNameStrategy | SubjectName = ...,
-        write_with: SchemaUse | int = ...,
-    ) -> Serde[T]: ...
-
-    @overload
-    def avro(
-        self,
-        model: None = ...,
-        *,
-        schema: Any = ...,
-        is_key: bool = ...,
-        subject: SubjectNameStrategy | SubjectName = ...,
-        write_with: SchemaUse | int = ...,
-    ) -> Serde[Any]: ...
-
-    def avro(
-        self,
-        model: type[Any] | None = None,
+        model: type[T] | None = None,
         *,
         schema: Any = None,
         is_key: bool = False,
         subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
         write_with: SchemaUse | int = SchemaUse.REGISTER,
-    ) -> Serde[Any]:
+    ) -> Serde[T]:
         """Return a serde of Avro.
 
         Args:
@@ -92,40 +74,16 @@ class SchemaRegistry:
         choice = SchemaChoice(schema, is_key, subject, write_with, self._id_place)
         return AvroSerde(self._client, model, choice)
 
-    @overload
     def json_schema(
         self,
-        model: type[T],
-        *,
-        schema: Any = ...,
-        is_key: bool = ...,
-        subject: SubjectNameStrategy | SubjectName = ...,
-        write_with: SchemaUse | int = ...,
-        validate: bool = ...,
-    ) -> Serde[T]: ...
-
-    @overload
-    def json_schema(
-        self,
-        model: None = ...,
-        *,
-        schema: Any = ...,
-        is_key: bool = ...,
-        subject: SubjectNameStrategy | SubjectName = ...,
-        write_with: SchemaUse | int = ...,
-        validate: bool = ...,
-    ) -> Serde[Any]: ...
-
-    def json_schema(
-        self,
-        model: type[Any] | None = None,
+        model: type[T] | None = None,
         *,
         schema: Any = None,
         is_key: bool = False,
         subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
         write_with: SchemaUse | int = SchemaUse.REGISTER,
         validate: bool = True,
-    ) -> Serde[Any]:
+    ) -> Serde[T]:
         """Return a serde of JSON with a schema.
 
         Args:
@@ -165,5 +123,4 @@ class SchemaRegistry:
         return ProtobufSerde(self._client, model, choice)
 
     def __repr__(self) -> str:
-        """Return the registry's address."""
         return f"SchemaRegistry({self._client.url!r})"

@@ -46,9 +46,8 @@ def subject_of(
     if strategy is SubjectNameStrategy.TOPIC:
         return f"{topic}-{part}"
     if record is None:
-        message = (
+        raise ConfigError(
             f"topic {topic!r}: the subject of its {part}s is named after a record, and no schema "
             "with a name is given; give schema=..., or use SubjectNameStrategy.TOPIC"
         )
-        raise ConfigError(message)
     return record if strategy is SubjectNameStrategy.RECORD else f"{topic}-{record}"

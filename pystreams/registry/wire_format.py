@@ -23,6 +23,34 @@ GUID_BYTES = 17
 _ID = struct.Struct(">bI")
 
 
+class _Varints(dict[int, bytes]):
+    """Numbers in zigzag varints; the frequent ones are there."""
+
+    def __missing__(self, number: int) -> bytes:
+        left = (number << 1) ^ (number >> 63)
+        if 1 << 35 <= left < 1 << 42:  # Times of our days, in milliseconds.
+            return bytes(
+                (
+                    left & 127 | 128,
+                    left >> 7 & 127 | 128,
+                    left >> 14 & 127 | 128,
+                    left >> 21 & 127 | 128,
+                    left >> 28 & 127 | 128,
+                    left >> 35,
+                )
+            )
+        made = bytearray()
+        while left > 127:
+            made.append(left & 127 | 128)
+            left >>= 7
+        made.append(left)
+        return bytes(made)
+
+
+VARINTS = _Varints()
+VARINTS.update({number: VARINTS[number] for number in range(-64, 8192)})
+
+
 class SchemaIdPlace(enum.Enum):
     """Where the id of a record's schema is written. It is found in either when it is read."""
 
@@ -81,7 +109,7 @@ def place_bytes(place: Sequence[int]) -> bytes:
     """Return the bytes of a message's place in its file: its index in each message around it."""
     if list(place) == [0]:
         return b"\x00"
-    return b"".join(_varint(number) for number in (len(place), *place))
+    return b"".join(VARINTS[number] for number in (len(place), *place))
 
 
 def read_place(data: bytes, position: int) -> tuple[tuple[int, ...], int]:
@@ -98,16 +126,6 @@ def read_place(data: bytes, position: int) -> tuple[tuple[int, ...], int]:
         index, position = _read_varint(data, position)
         place.append(index)
     return tuple(place), position
-
-
-def _varint(number: int) -> bytes:
-    left = number << 1  # Zigzag, of a number that is not negative.
-    made = bytearray()
-    while left > 0x7F:
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    made.append(left)
-    return bytes(made)
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -42,10 +42,7 @@ def driver_task_settings(
     """Return what all tasks of a driver share.
 
     Args:
-        config: The configuration.
         in_memory: Whether stores keep their bytes in memory whatever engine they name.
-        event_loop: Makes the asynchronous calls.
-        global_stores: Those of the driver.
         trace: Put around the step of each node.
     """
     settings = task_settings(

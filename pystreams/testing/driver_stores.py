@@ -22,12 +22,7 @@ from pystreams.testing.plain_values import PlainValues, PlainWindows
 
 
 class DriverStores:
-    """Gives a topology's stores by name, each in the form that its kind has (`StoreKind.form`).
-
-    Args:
-        builders: The stores' builders, by name.
-        stores: Returns the stores.
-    """
+    """Gives a topology's stores by name, each in the form that its kind has (`StoreKind.form`)."""
 
     def __init__(
         self,

@@ -19,9 +19,6 @@ class TestInputTopic(Generic[K, V]):
     """Pipes records into a topology.
 
     Args:
-        key_serde: Serializes keys.
-        value_serde: Serializes values.
-        pipe: Takes one serialized record.
         start_timestamp: Timestamp of the first record without one of its own (ms).
         auto_advance_ms: What is added to it after each such record (ms).
     """
@@ -51,7 +48,6 @@ class TestInputTopic(Generic[K, V]):
         """Pipe one record and process all that follows from it.
 
         Args:
-            key: The key, or None.
             value: The value, or None for a tombstone.
             timestamp: Event time (ms); the topic's own time when None.
         """
@@ -83,8 +79,6 @@ class TestOutputTopic(Generic[K, V]):
     """Reads what a topology has written to a topic, oldest first, each record once.
 
     Args:
-        key_serde: Deserializes keys.
-        value_serde: Deserializes values.
         queue: The raw records, shared with the driver.
     """
 

@@ -14,16 +14,25 @@ from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTime
 Entries = Iterator[tuple[Any, Any]]
 
 
-class PlainValues:
-    """Reads and writes a key-value store, plain or timestamped, as plain values.
-
-    Args:
-        timestamped: Whether it takes and gives timestamps.
-    """
+class _Plain:
+    """A store, plain or timestamped, as plain values."""
 
     def __init__(self, store: Any, *, timestamped: bool) -> None:
         self._store = store
         self._timestamped = timestamped
+
+    def all(self) -> Entries:
+        """Iterate over all there is."""
+        return _entries(self._store.all())
+
+    def _as_stored(self, value: Any) -> Any:
+        if value is None or not self._timestamped:
+            return value
+        return ValueAndTimestamp(value, UNKNOWN_TIMESTAMP)
+
+
+class PlainValues(_Plain):
+    """Reads and writes a key-value store, plain or timestamped, as plain values."""
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, or None."""
@@ -36,10 +45,6 @@ class PlainValues:
     def reverse_range(self, start: Any, end: Any) -> Entries:
         """Iterate over the same keys as `range`, highest first."""
         return _entries(self._store.reverse_range(start, end))
-
-    def all(self) -> Entries:
-        """Iterate over all keys."""
-        return _entries(self._store.all())
 
     def reverse_all(self) -> Entries:
         """Iterate over all keys, highest first."""
@@ -56,12 +61,11 @@ class PlainValues:
 
     def put(self, key: Any, value: Any) -> None:
         """Write a value; None deletes the key."""
-        self._store.put(key, _stamped(value) if self._timestamped else value)
+        self._store.put(key, self._as_stored(value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Write a value unless the key has one; return the one it had, or None."""
-        stamped = _stamped(value) if self._timestamped else value
-        return _plain(self._store.put_if_absent(key, stamped))
+        return _plain(self._store.put_if_absent(key, self._as_stored(value)))
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Write several values."""
@@ -73,18 +77,11 @@ class PlainValues:
         return _plain(self._store.delete(key))
 
 
-class PlainWindows:
+class PlainWindows(_Plain):
     """Reads and writes a window store, plain or timestamped, as plain values.
 
     Times are in ms and inclusive on both ends; see `ReadOnlyWindowStore` for the order.
-
-    Args:
-        timestamped: Whether it takes and gives timestamps.
     """
-
-    def __init__(self, store: Any, *, timestamped: bool) -> None:
-        self._store = store
-        self._timestamped = timestamped
 
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """Return the value of one window, or None; given two times, iterate over many."""
@@ -114,21 +111,13 @@ class PlainWindows:
         """Iterate over the same windows as `fetch_all`, in the opposite order."""
         return _entries(self._store.backward_fetch_all(time_from, time_to))
 
-    def all(self) -> Entries:
-        """Iterate over all windows."""
-        return _entries(self._store.all())
-
     def backward_all(self) -> Entries:
         """Iterate over all windows, in the opposite order."""
         return _entries(self._store.backward_all())
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Write the value of a window; None deletes it."""
-        self._store.put(key, _stamped(value) if self._timestamped else value, window_start)
-
-
-def _stamped(value: Any) -> ValueAndTimestamp[Any] | None:
-    return None if value is None else ValueAndTimestamp(value, UNKNOWN_TIMESTAMP)
+        self._store.put(key, self._as_stored(value), window_start)
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
@@ -38,7 +37,6 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_moments import moments
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -107,16 +105,9 @@ class TopologyTestDriver:
             raise
 
     def __enter__(self) -> Self:
-        """Return the driver."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the driver."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------ topics
@@ -133,9 +124,6 @@ class TopologyTestDriver:
         """Return a topic to pipe records into.
 
         Args:
-            topic: A topic the topology reads.
-            key_serde: Serializes keys.
-            value_serde: Serializes values.
             start_timestamp: Timestamp of records piped without one (ms).
             auto_advance_ms: What is added to it after each such record (ms).
         """
@@ -190,8 +178,13 @@ class TopologyTestDriver:
 
     def advance_wall_clock_ms(self, advance_ms: int) -> None:
         """Move the wall clock on (ms): punctuations and retries are due that it makes due."""
-        for now_ms in moments(self._tasks, self._now_ms, advance_ms):
-            self._now_ms = now_ms
+        until_ms, is_over = self._now_ms + advance_ms, False
+        while not is_over:
+            # What is done at one moment may make others due.
+            retries_ms = [task.held.retry_at_ms for task in self._tasks]
+            due_ms = min((at_ms for at_ms in retries_ms if at_ms is not None), default=until_ms)
+            is_over = due_ms >= until_ms
+            self._now_ms = until_ms if is_over else max(due_ms, self._now_ms)
             for task in self._tasks:
                 task.time.now_ms = self._now_ms
                 task.go_on()

@@ -40,13 +40,11 @@ class Hop(NamedTuple):
     """A node takes a record.
 
     Attributes:
-        node: The node.
         parent: The node that has forwarded it; None for a source, and for what was held back and
             goes on by itself.
         depth: How many nodes it came through.
-        key: The record's key.
-        value: Its value; of a table's update a pair, the new value and the old one (None where
-            nobody asks for it).
+        value: The record's value; of a table's update a pair, the new value and the old one (None
+            where nobody asks for it).
         timestamp: Its timestamp (ms).
     """
 
@@ -58,7 +56,6 @@ class Hop(NamedTuple):
     timestamp: int
 
     def __str__(self) -> str:
-        """Return a line, as deep as the hop."""
         return f"{_INDENT * self.depth}{self.node}: {_told(self.key, self.value, self.timestamp)}"
 
 
@@ -66,7 +63,6 @@ class StateChange(NamedTuple):
     """A record has changed an entry of a store.
 
     Attributes:
-        store: The store.
         key: The entry's key.
         times: The times (ms) in its key, by name: a window's, a session's.
         old: What it was, as the changelog has it; None where there was nothing.
@@ -82,7 +78,6 @@ class StateChange(NamedTuple):
     timestamp: int
 
     def __str__(self) -> str:
-        """Return a line."""
         times = "".join(f" {name}={time}" for name, time in self.times.items())
         key, old, new = map(text_of_value, (self.key, self.old, self.new))
         return f"{_INDENT}store {self.store}: {key}{times}: {old} -> {new}"
@@ -95,8 +90,6 @@ class Written(NamedTuple):
         topic: The topic's real name.
         key: The record's key, as the topic's serde reads it; bytes where that is not known.
         value: Its value, likewise.
-        timestamp: Its timestamp (ms).
-        headers: Its headers.
     """
 
     topic: str
@@ -106,7 +99,6 @@ class Written(NamedTuple):
     headers: Headers
 
     def __str__(self) -> str:
-        """Return a line."""
         return f"{_INDENT}topic {self.topic}: {_told(self.key, self.value, self.timestamp)}"
 
 
@@ -117,9 +109,7 @@ class Tracer:
     """Tells of the hops, the state changes and the results of a driver's tasks.
 
     Args:
-        plan: The topology's plan.
         config: Its default serdes stand in where there are no others.
-        tell: Called with each event.
     """
 
     def __init__(
@@ -174,9 +164,11 @@ class TopicReader:
 
     def __init__(self, plan: TopologyPlan, config: StreamsConfig, topic: str) -> None:
         key_serde, value_serde = plan.serdes_of_topic(topic) or (BYTES, BYTES)
-        self._key = _seeing(filled(key_serde, config.default_key_serde), topic)
+        key_serde = filled(key_serde, config.default_key_serde)
         defaults = config.default_value_serde, config.default_key_serde
-        self._value = _seeing(filled_value(value_serde, *defaults), topic)
+        value_serde = filled_value(value_serde, *defaults)
+        self._key = _or_bytes(seeing_deserializer(key_serde or BYTES, topic))
+        self._value = _or_bytes(seeing_deserializer(value_serde or BYTES, topic))
 
     def __call__(self, key: bytes | None, value: bytes | None, headers: Headers) -> tuple[Any, Any]:
         """Return key and value."""
@@ -201,7 +193,10 @@ class _StoreReader:
                 ),
             )
         topic = plan.changelog_topic(store)
-        self._key, self._value = (_reading(serde, topic) for serde in serdes)
+        self._key, self._value = (
+            _or_bytes(bytes if serde is None else readers_deserializer(serde, topic))
+            for serde in serdes
+        )
         self.held: dict[bytes | None, bytes | None] = {}
 
     def change(self, record: ProducedRecord) -> StateChange:
@@ -213,25 +208,13 @@ class _StoreReader:
         return StateChange(self._spec.name, self._key(key), times, was, now, timestamp)
 
 
-def _seeing(serde: Serde[Any] | None, topic: str) -> Callable[[bytes | None, Headers], Any]:
-    read = seeing_deserializer(serde or BYTES, topic)
+def _or_bytes(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a deserializer that leaves what it can't read as it is, and None."""
 
-    def readable(data: bytes | None, headers: Headers) -> Any:
+    def readable(data: bytes | None, *headers: Headers) -> Any:
         try:
-            return None if data is None else read(data, headers)
+            return None if data is None else read(data, *headers)
         except Exception:  # noqa: BLE001 - the user's serde may raise anything; the bytes are told
-            return data
-
-    return readable
-
-
-def _reading(serde: Serde[Any] | None, topic: str) -> Callable[[bytes | None], Any]:
-    read = bytes if serde is None else readers_deserializer(serde, topic)
-
-    def readable(data: bytes | None) -> Any:
-        try:
-            return None if data is None else read(data)
-        except Exception:  # noqa: BLE001 - as above
             return data
 
     return readable

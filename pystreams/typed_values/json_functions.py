@@ -115,33 +115,38 @@ def _msgspec_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[by
     import msgspec  # noqa: PLC0415 - the user's model has it
 
     encode, decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(model).decode
-
-    def deserialize(data: bytes) -> Any:
-        try:
-            return decode(data)
-        except msgspec.ValidationError as error:
-            raise ValueError(msgspec_text(model, error)) from None
-
-    return _of_model(model, encode), deserialize
+    return _of_model(model, encode), telling(decode, msgspec.ValidationError, msgspec_text, model)
 
 
 def _pydantic_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
     import pydantic  # noqa: PLC0415 - the user's model has it
 
     adapter = pydantic.TypeAdapter(model)
-    dump, validate = adapter.dump_json, adapter.validate_json
+    dump = adapter.dump_json
 
     def serialize(value: Any) -> bytes:
         # By alias, as that is how it is read.
         return dump(value, by_alias=True)
 
-    def deserialize(data: bytes) -> Any:
-        try:
-            return validate(data)
-        except pydantic.ValidationError as error:
-            raise ValueError(pydantic_text(model, error)) from None
-
+    deserialize = telling(adapter.validate_json, pydantic.ValidationError, pydantic_text, model)
     return _of_model(model, serialize), deserialize
+
+
+def telling(
+    read: Callable[[Any], Any],
+    refusal: type[Exception],
+    text: Callable[[type, Any], str],
+    model: type,
+) -> Callable[[Any], Any]:
+    """Return a package's function with its refusals as ValueErrors that show no value."""
+
+    def read_or_tell(data: Any) -> Any:
+        try:
+            return read(data)
+        except refusal as error:
+            raise ValueError(text(model, error)) from None
+
+    return read_or_tell
 
 
 def pydantic_text(model: type, error: Any) -> str:
@@ -154,12 +159,8 @@ def pydantic_text(model: type, error: Any) -> str:
 
 def msgspec_text(model: type, error: Exception) -> str:
     """Return what msgspec found, the path first; its own text has no values."""
-    text, behind, place = str(error).partition(" - at `$")
-    return (
-        f"{model.__name__}{place.removesuffix('`')}: {text}"
-        if behind
-        else (f"{model.__name__}: {text}")
-    )
+    text, _, place = str(error).partition(" - at `$")
+    return f"{model.__name__}{place.removesuffix('`')}: {text}"
 
 
 def _of_model(model: type, write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -83,11 +83,10 @@ def _hints(model: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(model, include_extras=True)
     except NameError as error:
-        message = (
+        raise TypeError(
             f"the annotations of {model.__name__} can't be read: {error}; define the class it "
             "names at the top of a module, where it can be found"
-        )
-        raise TypeError(message) from error
+        ) from error
 
 
 def _key_of(model: Any, name: str, hint: Any) -> ModelField:

@@ -105,7 +105,8 @@ class ModelReader:
         readers = [self.reader(choice) for choice in arguments if choice is not type(None)]
         has_null = type(None) in arguments
         if len(readers) == 1 and has_null:
-            return _optional_reader(readers[0])
+            read_one = readers[0]
+            return lambda value: None if value is None else read_one(value)
 
         def read(value: object) -> object:
             if value is None and has_null:
@@ -208,10 +209,6 @@ def _read_inside(read: Read, value: object, step: str | int) -> object:
         return read(value)
     except Misfit as error:
         raise error.inside(step) from None
-
-
-def _optional_reader(read: Read) -> Read:
-    return lambda value: None if value is None else read(value)
 
 
 def _array_reader(read_item: Read) -> Read:

@@ -8,10 +8,16 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.typed_values.json_functions import is_dict, msgspec_text, pydantic_text
+from pystreams.typed_values.json_functions import (
+    is_dict,
+    msgspec_text,
+    pydantic_text,
+    telling,
+)
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
+from pystreams.typed_values.scalar_readers import as_it_is
 
 _KEPT = (bytes, dt.date, dt.datetime, dt.time, decimal.Decimal, uuid.UUID)
 
@@ -41,13 +47,8 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
         import pydantic  # noqa: PLC0415 - the user's model has it
 
         adapter = pydantic.TypeAdapter(model)
-
-        def from_plain(plain: Any) -> Any:
-            try:
-                return adapter.validate_python(plain)
-            except pydantic.ValidationError as error:
-                raise ValueError(pydantic_text(model, error)) from None
-
+        validate = adapter.validate_python
+        from_plain = telling(validate, pydantic.ValidationError, pydantic_text, model)
         return _of_model(model, lambda value: adapter.dump_python(value, by_alias=True)), from_plain
     write = ModelWriter().writer(model)
     return _of_model(model, write), ModelReader(strict=False).reader(model)
@@ -55,9 +56,9 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
 
 def _of_model(model: Any, write: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     if not isinstance(model, type) or model.__module__ == "builtins":
-        return write or _as_it_is
+        return write or as_it_is
     kind = dict if is_dict(model) else model
-    write_known = write or _as_it_is
+    write_known = write or as_it_is
 
     def to_plain(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -65,7 +66,3 @@ def _of_model(model: Any, write: Callable[[Any], Any] | None) -> Callable[[Any],
         return write_known(value)
 
     return to_plain
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

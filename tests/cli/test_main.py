@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -96,12 +95,9 @@ def test_command_may_choose_its_exit_code(
 @pytest.mark.parametrize("name", sorted(main.SUB_COMMANDS))
 def test_overview_says_what_the_command_says(name: str) -> None:
     """The overview's texts stand apart from the commands, so that `--help` imports none."""
-    location, summary = main.SUB_COMMANDS[name]
-    if importlib.util.find_spec(location.split(":")[0]) is None:
-        pytest.skip(f"{name} is not built yet")
     command = main.LazyGroup().get_command(click.Context(main.pystreams), name)
     assert command is not None
-    assert command.get_short_help_str(200) == summary
+    assert command.get_short_help_str(200) == main.SUB_COMMANDS[name]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["broker", "status", "--help"]])

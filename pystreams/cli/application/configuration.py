@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,11 +13,10 @@ from pystreams.cli.application import development_broker
 from pystreams.cli.application.topology_loader import LoadedTopology, load_topology
 from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
+from pystreams.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pystreams.config import Source, StreamsConfig
+    from pystreams.config import StreamsConfig
 
 
 def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, StreamsConfig]:
@@ -39,10 +39,8 @@ def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> Stream
         ConfigError: As `StreamsConfig.from_sources`.
         StreamsError: With `--dev`, the broker can't be started.
     """
-    from pystreams.config import Source
-
-    weakest = Source(f"config in {options.topology}", loaded.config)
-    return configuration_of(options, loaded.name, weakest)
+    label = f"config in {options.topology}"
+    return configuration_of(options, loaded.name, loaded.config, label)
 
 
 def local_configuration(
@@ -50,18 +48,11 @@ def local_configuration(
 ) -> StreamsConfig:
     """Return the configuration of an application whose files are read, with no broker.
 
-    Args:
-        options: What the command line said.
-        application_id: The application's id, as its files tell.
-
     Raises:
         ConfigError: As `configuration`.
     """
-    from pystreams.config import Source
-
     own = {"bootstrap.servers": "localhost:9092", **loaded.config, "application.id": application_id}
-    weakest = Source(f"config in {options.topology}", own)
-    return configuration_of(options, loaded.name, weakest)
+    return configuration_of(options, loaded.name, own, f"config in {options.topology}")
 
 
 def without_broker(
@@ -71,31 +62,28 @@ def without_broker(
 
     Without a configuration, and as it is, where that is wrong: `pystreams run` tells what is.
     """
-    from pystreams.config import Source
-    from pystreams.errors import ConfigError
-
-    needed = {"application.id": "describe", "bootstrap.servers": "none:1"}
-    weakest = Source("config in the topology's module", {**needed, **loaded.config})
+    known = {"application.id": "describe", "bootstrap.servers": "none:1", **loaded.config}
     try:
-        config = configuration_of(options, loaded.name, weakest)
+        config = configuration_of(options, loaded.name, known, "config in the topology's module")
     except ConfigError:
         return loaded, None
     return loaded.built_with(config), config
 
 
-def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
+def configuration_of(
+    options: ApplicationOptions, name: str, weakest: Mapping[str, Any], label: str = ""
+) -> StreamsConfig:
     """Return the configuration from the sources of the command line, and one weaker than these.
 
     Args:
-        options: What the command line said.
         name: What the application.id is made of when nothing gives one, with `--dev`.
-        weakest: The source that all others override.
+        weakest: Values that all other sources override.
+        label: What errors call the place of these.
 
     Raises:
         StreamsError: As `configuration`.
     """
     from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
-    from pystreams.errors import ConfigError
 
     given = {}
     for setting in options.settings:
@@ -107,7 +95,7 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
     ]
     if options.config_file is not None:
         sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
-    sources.append(weakest)
+    sources.append(Source(label, weakest))
     if options.dev:
         if "bootstrap.servers" in given:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,6 @@ from pystreams.testing.trace import Hop, StateChange, TraceEvent
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pystreams.config import StreamsConfig
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -26,7 +25,6 @@ class FollowedKey:
     of this key, as the result of a window that closes.
 
     Args:
-        plan: The topology's plan.
         config: Its default serdes stand in where a source has none of its own.
         key: The key, as people write it.
         topics: The topics that are read. Repartition topics are followed beside them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pystreams.config import StreamsConfig
     from pystreams.record import ProducedRecord
     from pystreams.topology.plan.topology_plan import TopologyPlan

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from pystreams.cli.application.followed_key import FollowedKey
+from pystreams.cli.application.initial_state import InitialState
 from pystreams.cli.display.replayed import Show, SourceRecord
+from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.maintenance.input_slice import (
     SliceBounds,
     Span,
@@ -18,18 +24,9 @@ from pystreams.runtime.maintenance.input_slice import (
 )
 from pystreams.testing.topology_test_driver import TopologyTestDriver
 from pystreams.testing.trace import TopicReader, TraceEvent, Written
+from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pystreams.cli.application.followed_key import FollowedKey
-    from pystreams.cli.application.initial_state import InitialState
-    from pystreams.config import StreamsConfig
-    from pystreams.record import ConsumedMessage
-    from pystreams.runtime.adapters.client_factory import ConfluentClients
-    from pystreams.topology.graph.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +71,7 @@ def slice_of(
     """Return what a replay reads.
 
     Args:
-        clients: Of the application.
-        plan: The topology's plan.
         topics: The topics that are read; none for all that the topology reads.
-        bounds: Where the slice begins and ends.
 
     Raises:
         StreamsError: A topic is not there, or not read by the topology; there are no records.
@@ -131,7 +125,6 @@ class Replay:
     Every sub-topology is one task, whatever partitions its input has.
 
     Args:
-        topology: The topology.
         config: The application's configuration. Caches are off, so that each change is seen.
         show: Told of each event that is followed, with the record that led to it.
         key: The key that is followed; None for all.
@@ -187,11 +180,9 @@ class Replay:
     def _records(
         self, clients: ConfluentClients, spans: Mapping[TopicPartition, Span]
     ) -> Iterator[ConsumedMessage]:
-        consumer = clients.history_consumer(f"{self._config.application_id}-replay")
-        try:
+        name = f"{self._config.application_id}-replay"
+        with closing(clients.history_consumer(name)) as consumer:
             yield from records_by_time(consumer, spans)
-        finally:
-            consumer.close()
 
     def _begin(self, message: ConsumedMessage) -> None:
         """Take note of the record; what the clock lets go before it is not its own."""

@@ -162,11 +162,15 @@ def _attribute_of(module: ModuleType, attribute: str, location: str) -> object:
 
 def _only_one(module: ModuleType, location: str) -> object:
     """Return the topology of a module whose user named none."""
+    from pystreams.topology.dsl.builder import StreamsBuilder
+    from pystreams.topology.graph.topology import Topology
+
     for name in _PREFERRED_NAMES:
-        if _can_be_topology(getattr(module, name, None)):
-            return getattr(module, name)
-    topologies, builders = _topologies_in(module), _builders_in(module)
-    for candidates in (topologies, builders):
+        named = getattr(module, name, None)
+        if isinstance(named, Topology | StreamsBuilder | FunctionType):
+            return named
+    for kind in (Topology, StreamsBuilder):
+        candidates = _those_in(module, kind)
         # Two names of one object are no choice.
         if len({id(found) for found in candidates.values()}) == 1:
             return next(iter(candidates.values()))
@@ -218,37 +222,22 @@ def _config_of(module: ModuleType, location: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _can_be_topology(found: object) -> bool:
-    from pystreams.topology.dsl.builder import StreamsBuilder
-    from pystreams.topology.graph.topology import Topology
-
-    return isinstance(found, Topology | StreamsBuilder | FunctionType)
-
-
-def _topologies_in(module: ModuleType) -> dict[str, object]:
-    from pystreams.topology.graph.topology import Topology
-
-    return {name: value for name, value in vars(module).items() if isinstance(value, Topology)}
-
-
-def _builders_in(module: ModuleType) -> dict[str, object]:
-    from pystreams.topology.dsl.builder import StreamsBuilder
-
-    return {
-        name: value for name, value in vars(module).items() if isinstance(value, StreamsBuilder)
-    }
+def _those_in(module: ModuleType, kind: type) -> dict[str, object]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, kind)}
 
 
 def _what_it_has(module: ModuleType) -> str:
     """Return what might have been meant: topologies, builders, the module's own functions."""
+    from pystreams.topology.dsl.builder import StreamsBuilder
+    from pystreams.topology.graph.topology import Topology
+
     functions = {
         name
-        for name, value in vars(module).items()
-        if isinstance(value, FunctionType)
-        and value.__module__ == module.__name__
-        and not name.startswith("_")
+        for name, value in _those_in(module, FunctionType).items()
+        if value.__module__ == module.__name__ and not name.startswith("_")
     }
-    names = sorted({*_topologies_in(module), *_builders_in(module), *functions})
+    topologies = [*_those_in(module, Topology), *_those_in(module, StreamsBuilder)]
+    names = sorted({*topologies, *functions})
     return f"; it has {', '.join(names)}" if names else ""
 
 

@@ -30,6 +30,7 @@ from pystreams.cli.options.groups import (
 )
 from pystreams.cli.options.values import bound_of, columns_of, counts, pairs
 from pystreams.cli.processes.interruption import InterruptBySignal, exit_when_interrupted
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
@@ -109,8 +110,6 @@ def backfill(
 
 
 class _Backfill:
-    """One run of the command."""
-
     def __init__(
         self,
         options: BackfillOptions,
@@ -137,12 +136,7 @@ class _Backfill:
     def run(self) -> None:
         from pystreams.backfill.staging.directory import StagingDirectory
         from pystreams.cli.display.backfill_progress import display_for
-        from pystreams.cli.display.backfill_results import (
-            show_next,
-            show_place,
-            show_published,
-            show_summary,
-        )
+        from pystreams.cli.display.backfill_results import show_published, show_summary
 
         if self._results.dry_run:
             self._show_plan()
@@ -159,9 +153,11 @@ class _Backfill:
             StagingDirectory(self._path).remove()
         if published is not None:
             show_published(published)
-        show_place(self._path, is_kept=is_kept)
+        removed = "" if is_kept else " (removed: they are published; --output keeps them)"
+        click.echo(f"Results: {self._path}{removed}")
         if published is not None and not self._is_before_run:
-            show_next(self._config.application_id)
+            name = self._config.application_id
+            click.echo(f"Start the application now: pystreams run, with application.id={name}")
         # Last, since the application may start before; and what is to stream next waits for none.
         if is_kept and not self._is_before_run:
             self._keep_dataset()
@@ -243,7 +239,6 @@ class _Backfill:
         from pystreams.backfill.spark.session import spark_session
         from pystreams.backfill.staging.directory import begun_identity
         from pystreams.cli.display.backfill_results import show_age, show_plan
-        from pystreams.kernel.clock import SystemClock
 
         refuse_stores(self._plan)
         refuse_idle_timeouts(self._plan, self._config)
@@ -295,7 +290,7 @@ class _Backfill:
         from pystreams.backfill.exports.dataset import write_dataset
         from pystreams.backfill.exports.dataset_place import is_dataset_of
         from pystreams.backfill.spark.session import SparkNotAvailableError
-        from pystreams.cli.display.backfill_results import show_dataset, show_no_dataset
+        from pystreams.cli.display.backfill_results import show_dataset
 
         path = self._path / "dataset"
         if is_dataset_of(path, self._path):
@@ -309,7 +304,7 @@ class _Backfill:
             )
         except SparkNotAvailableError as error:
             # Results that were brought here to be published are published.
-            show_no_dataset(error)
+            click.echo(f"No data set was made, since it takes Spark: {error}")
 
     def _publish(self) -> Published:
         from pystreams.backfill import PublishingSettings, publish

@@ -18,7 +18,7 @@ from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
     from pystreams.deploy.fingerprint import Fingerprint
-    from pystreams.deploy.verdicts import Comparison, Judgement
+    from pystreams.deploy.verdicts import Comparison
 
 
 @click.command()
@@ -129,7 +129,8 @@ def _show(found: Comparison) -> None:
     from pystreams.deploy.verdicts import Verdict
 
     for judged in found.judgements:
-        click.echo(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{_at(judged)}")
+        at = f" ({judged.declared})" if judged.declared else ""
+        click.echo(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{at}")
         for finding in judged.findings:
             if finding.verdict is not Verdict.NEW:
                 click.echo(f"    {finding.what}")
@@ -139,7 +140,3 @@ def _show(found: Comparison) -> None:
         click.echo("neither topology keeps anything")
     elif not found.loses:
         click.echo("nothing is lost")
-
-
-def _at(judged: Judgement) -> str:
-    return f" ({judged.declared})" if judged.declared else ""

@@ -44,16 +44,13 @@ def _print_table() -> None:
         Column("Importance"),
         Column("Meaning", ratio=1),
     ]
-    definitions = sorted(KEY_DEFINITIONS, key=_importance_then_name)
+    ranks = list(Importance)
+    definitions = sorted(KEY_DEFINITIONS, key=lambda key: (ranks.index(key.importance), key.name))
     rows = [
         (key.name, key.kind.name, key.default_in_words(), key.importance.value, key.doc)
         for key in definitions
     ]
     show_reference(columns, rows, styles=[_STYLES[key.importance] for key in definitions])
-
-
-def _importance_then_name(definition: KeyDefinition) -> tuple[int, str]:
-    return list(Importance).index(definition.importance), definition.name
 
 
 def _explain(key: str) -> str:

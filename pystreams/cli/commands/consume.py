@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,9 @@ from pystreams.cli.options.groups import (
     grouped,
     topology_argument,
 )
+from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pystreams.cli.application.topic_serdes import TopologyTopic
     from pystreams.config import StreamsConfig
     from pystreams.record import ConsumedMessage, Headers
@@ -34,8 +35,6 @@ class WhatToRead:
 
     Attributes:
         from_end: Whether only those are that come from now on; it waits for them.
-        follow: Whether it waits for more at the end.
-        limit: How many at most; None for all.
     """
 
     from_end: bool
@@ -177,7 +176,6 @@ def _messages(
     config: StreamsConfig, topic: TopologyTopic, wanted: WhatToRead
 ) -> Iterator[ConsumedMessage]:
     """Give the records, until the end that was there at the beginning, or for ever."""
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.topic_records import records_of
 
@@ -190,8 +188,5 @@ def _messages(
     }
     follows = wanted.follow or wanted.from_end
     ends = None if follows else {partition: held.end for partition, held in ranges.items()}
-    consumer = clients.history_consumer(f"{config.application_id}-consume")
-    try:
+    with closing(clients.history_consumer(f"{config.application_id}-consume")) as consumer:
         yield from islice(records_of(consumer, starts, ends), wanted.limit)
-    finally:
-        consumer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,16 @@ import click
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, grouped
-from pystreams.cli.options.letter_conditions import NAMES, LetterCondition, condition_of
+from pystreams.cli.options.letter_conditions import (
+    NAMES,
+    LetterCondition,
+    condition_of,
+    text_of_bytes,
+)
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pystreams.record import ConsumedMessage
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.redrive import QueueReader, Redriven
@@ -26,12 +32,7 @@ _NAME = "pystreams-dlq"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which dead letters are meant.
-
-    Attributes:
-        topic: Only those of this topic; None for all.
-        exception: Only those of this exception; None for all.
-    """
+    """Which dead letters are meant."""
 
     topic: str | None
     exception: str | None
@@ -160,7 +161,6 @@ def redrive(
       pystreams dlq redrive orders-dead --where "data and data['total'] > 3" --dev
       pystreams dlq redrive orders-dead --where "attempt < 3" -c bootstrap.servers=kafka:9092
     """
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.maintenance import redrive as redriving
 
     def is_meant(message: ConsumedMessage) -> bool:
@@ -186,40 +186,35 @@ def redrive(
 
 
 def _tell(done: Redriven, did: str) -> None:
-    """Say what came of a redrive."""
     for topic, count in done.written.most_common():
-        click.echo(f"{did} {_records(count)} to {topic}")
+        click.echo(f"{did} {counted(count, 'record')} to {topic}")
     if not done.written:
         click.echo(f"{did} nothing")
     if done.before:
-        click.echo(f"Left alone {_records(done.before)}: redriven before")
+        click.echo(f"Left alone {counted(done.before, 'record')}: redriven before")
     for reason, count in done.left.most_common():
-        click.echo(f"Left alone {_records(count)}: {reason}")
-
-
-def _records(count: int) -> str:
-    return f"{count:,} {'record' if count == 1 else 'records'}"
+        click.echo(f"Left alone {counted(count, 'record')}: {reason}")
 
 
 def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
     from pystreams.readable_values import json_of_value
     from pystreams.runtime.core.dead_letters import ERROR_HEADERS
 
-    own = {name: _text(data) for name, data in message.headers() or () if name not in ERROR_HEADERS}
+    own = {
+        name: text_of_bytes(data)
+        for name, data in message.headers() or ()
+        if name not in ERROR_HEADERS
+    }
     record: dict[str, Any] = {
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": message.timestamp()[1],
-        "key": _text(message.key()),
-        "value": _text(message.value()),
+        "key": text_of_bytes(message.key()),
+        "value": text_of_bytes(message.value()),
         "headers": own,
         "cause": cause,
     }
     return json_of_value(record).decode()
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode(errors="backslashreplace")
 
 
 def _cause(message: ConsumedMessage) -> dict[str, str]:
@@ -229,7 +224,7 @@ def _cause(message: ConsumedMessage) -> dict[str, str]:
     told = {"topic": "-", "exception": "-"}
     for name, data in message.headers() or ():
         if name in ERROR_HEADERS and data is not None:
-            told[name.split(".errors.")[1].replace(".", "_")] = _text(data) or ""
+            told[name.split(".errors.")[1].replace(".", "_")] = text_of_bytes(data) or ""
     return told
 
 
@@ -244,11 +239,10 @@ def _letters(
 
 
 def _clients(options: ApplicationOptions) -> ConfluentClients:
-    from pystreams.config import Source
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     # Names the client alone: no application is at work.
-    return ConfluentClients(configuration_of(options, _NAME, Source("", {"application.id": _NAME})))
+    return ConfluentClients(configuration_of(options, _NAME, {"application.id": _NAME}))
 
 
 def _reader(queue: str, clients: ConfluentClients) -> QueueReader:

@@ -11,6 +11,7 @@ from string import Template
 import click
 
 from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.errors import StreamsError
 
 _TEMPLATES = files("pystreams.cli.application") / "first_application"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,199}")
@@ -63,8 +64,6 @@ def _write(place: Path, values: dict[str, str]) -> list[str]:
     Raises:
         StreamsError: The directory is not empty, or can't be written.
     """
-    from pystreams.errors import StreamsError
-
     try:
         place.mkdir(parents=True, exist_ok=True)
         if any(place.iterdir()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -11,6 +12,9 @@ from pystreams.cli.application.configuration import load_application
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, topology_argument
+from pystreams.errors import StreamsError
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topic_serdes import TopicSerdes
@@ -72,7 +76,7 @@ def produce(topic: str, *, file: TextIO, as_json: bool, application: Application
         serdes = _checked(loaded.topology, config, topic, dev=application.dev)
         lines = _typed_lines(file) if file.isatty() else file
         count = _write(config, topic, _records(lines, topic, serdes, as_json=as_json), file)
-    click.echo(f"Wrote {count:,} {'record' if count == 1 else 'records'} to {topic}", err=True)
+    click.echo(f"Wrote {counted(count, 'record')} to {topic}", err=True)
 
 
 def _checked(topology: Topology, config: StreamsConfig, topic: str, *, dev: bool) -> TopicSerdes:
@@ -102,9 +106,6 @@ def _records(
     Raises:
         StreamsError: A line does not fit; names it.
     """
-    from pystreams.errors import StreamsError
-    from pystreams.kernel.clock import SystemClock
-
     clock = SystemClock()
     made = _record_of_json if as_json else _record_of_text
     for number, line in enumerate(lines, 1):
@@ -172,12 +173,12 @@ def _write(
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     clients = ConfluentClients(config)
-    producer = clients.producer(f"{config.application_id}-produce", None, [topic])
+    client_id = f"{config.application_id}-produce"
     buffer = OutputBuffer(topic)
     # What somebody types is written line by line.
     most = 1 if source.isatty() else _BATCH_RECORDS
     count = 0
-    try:
+    with closing(clients.producer(client_id, None, [topic])) as producer:
         try:
             for record in records:
                 buffer.records.append(record)
@@ -189,6 +190,4 @@ def _write(
         finally:
             producer.send(buffer)
             producer.flush()
-    finally:
-        producer.close()
     return count

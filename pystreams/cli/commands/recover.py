@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +17,9 @@ from pystreams.cli.options.groups import (
     log_options,
     topology_argument,
 )
+from pystreams.ids import TaskId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pystreams.ids import TaskId
     from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
 
 CHOICES = ("keep", "restore", "empty")
@@ -103,8 +102,6 @@ def recover(
 
 
 def _task_id(text: str) -> TaskId:
-    from pystreams.ids import TaskId
-
     try:
         return TaskId.parse(text)
     except ValueError as error:

@@ -18,6 +18,7 @@ from pystreams.cli.options.groups import (
     topology_argument,
 )
 from pystreams.cli.options.times import span_ms, time_ms
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.cli.application.initial_state import InitialState
@@ -31,11 +32,6 @@ class WhatToReplay:
 
     Attributes:
         key: The key whose records are followed; None for all.
-        begin: Where the slice begins.
-        end: Where it ends.
-        last: How long it is, up to now.
-        topics: The topics that are read; none for all.
-        state: What stores hold before it.
     """
 
     key: str | None
@@ -150,7 +146,6 @@ def replay(
 
 
 def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.maintenance.input_slice import SliceBounds
 
     now_ms = SystemClock().now_ms()

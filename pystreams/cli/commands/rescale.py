@@ -44,7 +44,6 @@ class _MoveOptions:
     options: tuple[str, ...]
 
     def settings(self) -> RescaleSettings:
-        """Return them as the move takes them."""
         from pystreams.backfill import RescaleSettings
 
         return RescaleSettings(

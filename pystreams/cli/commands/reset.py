@@ -13,10 +13,10 @@ from pystreams.cli.application.configuration import configuration_of, load_appli
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, grouped
+from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.maintenance.application_reset import NewOffsets, ResetPlan
     from pystreams.runtime.ports import AdminPort
     from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -152,11 +152,10 @@ def reset(
 
 
 def _planned(options: ApplicationOptions) -> tuple[StreamsConfig, TopologyPlan | None]:
-    from pystreams.config import Source
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
     if not options.topology:
-        return configuration_of(options, "", Source("", {})), None
+        return configuration_of(options, "", {}), None
     loaded, config = load_application(options)
     return config, TopologyPlan(loaded.topology, config.application_id)
 

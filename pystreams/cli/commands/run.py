@@ -30,6 +30,8 @@ from pystreams.cli.processes.first_backfill import (
 )
 from pystreams.cli.processes.http_server import check_http
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -39,23 +41,19 @@ if TYPE_CHECKING:
 
 _PORT_MAX = 65_535
 
+_log = get_logger("pystreams.cli")
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How an application is run: in which processes, and what is short for a key.
 
     Attributes:
-        processes: How many processes share its partitions.
-        threads: Stream threads of each.
         stop_timeout: How long a stop may take (s).
         leave_group: Whether a stop leaves the group; None as `KafkaStreams.close`.
         process_number: Which of several this one is, from 1; None in their parent, or alone.
         restarts: How often it was killed and started again.
         report: Whether this one tells its parent how it is doing.
-        metrics_port: Where the first process serves metrics.
-        metrics_host: The address they are served on.
-        partitions: With `--dev`, partitions of topics that are created.
-        reload: Whether the application is started anew when its files change.
         reloaded: Whether this process is the one that is.
     """
 
@@ -240,11 +238,14 @@ def run(
             run_reloading(directory_of(application.topology), stop_timeout_s=options.stop_timeout)
         )
     with streams_errors_as_exit_codes():
+        from pystreams.topology.plan.missing_serdes import check_serdes
+
         check_http(http)
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
         loaded = loaded.built_with(config)
-        _check_serdes(loaded, config)
+        # Here, once, before a backfill or processes begin.
+        check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
         if application.dev:
@@ -265,28 +266,16 @@ def _create_missing_topics(
     loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
 ) -> None:
     from pystreams.cli.application.development_broker import create_missing_topics
-    from pystreams.kernel.loggers import get_logger
 
     created = create_missing_topics(
         loaded.topology, config, partitions=options.partitions, processes=options.processes
     )
     if created:
-        get_logger("pystreams.cli").info(
+        _log.info(
             "topics created for --dev",
             topics=[topic.name for topic in created],
             partitions=created[0].num_partitions,
         )
-
-
-def _check_serdes(loaded: LoadedTopology, config: StreamsConfig) -> None:
-    """Refuse a topology without all serdes here, once, before a backfill or processes begin.
-
-    Raises:
-        TopologyError: A serde is missing.
-    """
-    from pystreams.topology.plan.missing_serdes import check_serdes
-
-    check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
 
 
 def configuration_of_run(
@@ -327,12 +316,10 @@ def _run_here(
     from pystreams.cli.processes.http_server import http_server, told_where_it_is_served
     from pystreams.cli.processes.standard_output import print_lines_at_once
     from pystreams.cli.processes.stop_request import StopRequest
-    from pystreams.kernel.loggers import get_logger
     from pystreams.runtime.application.kafka_streams import KafkaStreams
 
-    log = get_logger("pystreams.cli")
     for key in config.ignored:
-        log.warning("configuration key has no effect", key=key)
+        _log.warning("configuration key has no effect", key=key)
     print_lines_at_once()
     stop = StopRequest(options.stop_timeout, ends_at_second_signal=not options.is_child)
     if options.is_child or options.reloaded:
@@ -342,7 +329,7 @@ def _run_here(
         streams = KafkaStreams(loaded.topology, config, restarts=options.restarts)
         if options.report:
             report_to_parent(streams.statistics)
-        log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
+        _log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         with http_server(streams, http, options.process_number):
             display = _display(streams, is_child=options.is_child)
             return run_until_stopped(
@@ -353,7 +340,6 @@ def _run_here(
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
     """Return the live line; None without a terminal, and in a child, whose parent shows it."""
     from pystreams.cli.display.live_line import LiveDisplay
-    from pystreams.kernel.clock import SystemClock
 
     if is_child or not sys.stderr.isatty():
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,12 +16,10 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
+from pystreams.errors import StateStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
-    from pystreams.stores.contracts.position import Position
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 
@@ -63,7 +62,8 @@ def list_stores(*, directory: Path) -> None:
                 str(store.task_id),
                 f"{store.size_bytes / 1024:,.0f} KiB",
                 ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values()) or "-",
-                _input(store.position()),
+                ", ".join(f"{at}: {offset:,}" for at, offset in store.position().offsets.items())
+                or "-",
             )
             for store in stores_in(directory)
         ]
@@ -81,7 +81,6 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
     Example:
       pystreams state verify /var/lib/pystreams/orders
     """
-    from pystreams.errors import StateStoreError
     from pystreams.runtime.maintenance.state_reading import stores_in
     from pystreams.stores.engines.rocksdb.inspection import verified
 
@@ -109,14 +108,7 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """With which topology a store is read, and how it is shown.
-
-    Attributes:
-        topology: What its serdes and kind are from.
-        config_file: A file of configuration, for default serdes.
-        as_json: Whether each entry is a JSON object.
-        limit: How many at most; None for all.
-    """
+    """With which topology a store is read, and how it is shown."""
 
     topology: str
     config_file: Path | None
@@ -212,7 +204,7 @@ def _reader(directory: Path, store: str, reading: _Reading) -> StateReader:
 
 def _show(entries: Iterable[StoredEntry], reading: _Reading) -> int:
     """Print entries; return how many."""
-    from pystreams.readable_values import json_of_value
+    from pystreams.readable_values import json_of_value, text_of_value
 
     count = 0
     for entry in itertools.islice(entries, reading.limit):
@@ -222,16 +214,7 @@ def _show(entries: Iterable[StoredEntry], reading: _Reading) -> int:
             told |= {"value": entry.value, "timestamp": entry.timestamp}
             click.echo(json_of_value(told))
         else:
-            click.echo("\t".join(map(_text, (entry.key, *entry.times.values(), entry.value))))
+            click.echo(
+                "\t".join(map(text_of_value, (entry.key, *entry.times.values(), entry.value)))
+            )
     return count
-
-
-def _input(position: Position) -> str:
-    """Return how far a store is in its input, for a table."""
-    return ", ".join(f"{at}: {offset:,}" for at, offset in position.offsets.items()) or "-"
-
-
-def _text(value: Any) -> str:
-    from pystreams.readable_values import text_of_value
-
-    return text_of_value(value)

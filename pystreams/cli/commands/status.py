@@ -14,10 +14,10 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pystreams.ids import TopicPartition
-    from pystreams.runtime.cluster.group_description import GroupMember
     from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -55,8 +55,6 @@ def status(
       pystreams status words --dev
       pystreams status orders --topology shop.orders:builder --config production.toml --json
     """
-    from pystreams.config import Source
-    from pystreams.kernel.clock import SystemClock
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.maintenance.group_status import group_status
     from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -69,7 +67,7 @@ def status(
             loaded = load_topology(reference)
             plan = TopologyPlan(loaded.topology, group)
             own = {**loaded.config, **own}
-        config = configuration_of(application, group, Source("", own))
+        config = configuration_of(application, group, own)
         clients = ConfluentClients(config)
         found = group_status(
             group,
@@ -105,7 +103,7 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
             tasks = _tasks(member.partitions, plan)
             row = [member.client_id, member.host, str(len(member.partitions)), tasks]
             if any(found.standbys.values()):
-                row.append(_kept(member, found))
+                row.append(", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-")
             rows.append(row)
         titles = ("member", "host", "partitions", "tasks", "standbys")[: len(rows[0])]
         show_table(titles, rows, right=("partitions",))
@@ -157,10 +155,6 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
             for partition in found.partitions
         ],
     }
-
-
-def _kept(member: GroupMember, found: GroupStatus) -> str:
-    return ", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-"
 
 
 def _task(partition: TopicPartition, plan: TopologyPlan | None) -> str:

@@ -12,6 +12,8 @@ from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.cli.options.values import pairs
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
     from pystreams.runtime.ports import AdminPort
@@ -92,7 +94,6 @@ def create(
       pystreams topics create flights --partitions 4 --dev
       pystreams topics create orders refunds --partitions 12 -c bootstrap.servers=kafka:9092
     """
-    from pystreams.errors import StreamsError
     from pystreams.runtime.cluster.new_topic import NewTopic
 
     config = pairs(topic_config, "--topic-config")
@@ -138,8 +139,6 @@ def describe(names: tuple[str, ...], *, as_json: bool, application: ApplicationO
       pystreams topics describe flights --dev
       pystreams topics describe orders refunds --json -c bootstrap.servers=kafka:9092
     """
-    from pystreams.ids import TopicPartition
-
     with streams_errors_as_exit_codes():
         admin = _admin(application)
         counts = _counts_of(admin, names)
@@ -176,8 +175,6 @@ def delete(names: tuple[str, ...], *, execute: bool, application: ApplicationOpt
       pystreams topics delete flights --dev
       pystreams topics delete flights --dev --execute
     """
-    from pystreams.errors import StreamsError
-
     with streams_errors_as_exit_codes():
         admin = _admin(application)
         counts = _counts_of(admin, names)
@@ -199,8 +196,6 @@ def _counts_of(admin: AdminPort, names: tuple[str, ...]) -> dict[str, int]:
     Raises:
         StreamsError: One of them does not exist.
     """
-    from pystreams.errors import StreamsError
-
     existing = admin.partition_counts()
     missing = sorted(set(names) - existing.keys())
     if missing:
@@ -227,7 +222,6 @@ def _show(name: str, told: _Description) -> None:
 
 def _admin(options: ApplicationOptions, replication_factor: int | None = None) -> AdminPort:
     """Return an admin client of the brokers that the configuration names."""
-    from pystreams.config import Source
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     if replication_factor is not None:
@@ -235,5 +229,5 @@ def _admin(options: ApplicationOptions, replication_factor: int | None = None) -
         options = replace(options, settings=settings)
     # Names the client alone: no application is at work.
     name = "pystreams-topics"
-    config = configuration_of(options, name, Source("", {"application.id": name}))
+    config = configuration_of(options, name, {"application.id": name})
     return ConfluentClients(config).admin()

@@ -7,7 +7,8 @@ backfill, and how far publishing is, by the main thread.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -29,31 +30,30 @@ _UNDER_WAY = {StagePhase.READING, StagePhase.PROCESSING}
 _log = get_logger("pystreams.backfill")
 
 
-class BackfillDisplay(Protocol):
+class BackfillDisplay(ABC):
     """Shows how far a backfill is; a context manager around what it shows."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:  # noqa: B027 - lines leave nothing to be put right
         """Leave the terminal as it was, with the last of it standing."""
 
+    @abstractmethod
     def note(self, text: str) -> None:
         """Show what happens between stages."""
 
+    @abstractmethod
     def stage(self, now: StageProgress) -> None:
         """Take note of how far a stage is."""
 
+    @abstractmethod
     def publishing(self, now: PublishingProgress) -> None:
         """Take note of how far publishing is."""
 
 
 def display_for(log_format: str) -> BackfillDisplay:
-    """Return what fits standard error.
-
-    Args:
-        log_format: That of the log, as `--log-format` has it.
-    """
+    """Return what fits standard error."""
     if log_format == "json":
         return LogLines()
     return Bars() if sys.stderr.isatty() else TextLines()
@@ -90,7 +90,7 @@ def _speed(records_per_second: float | None, seconds_left: float | None) -> str:
     return speed + (f", {duration(seconds_left)} left" if seconds_left is not None else "")
 
 
-class Bars:
+class Bars(BackfillDisplay):
     """A bar for each stage and one for publishing, on a terminal."""
 
     def __init__(self) -> None:
@@ -108,10 +108,6 @@ class Bars:
             expand=True,
         )
         self._bars: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        """Begin; nothing is drawn before there is a bar."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the bars standing, and the terminal as it was."""
@@ -148,18 +144,11 @@ class Bars:
         self._progress.update(bar, total=total, completed=completed, words=words)
 
 
-class _AtIntervals:
+class _AtIntervals(BackfillDisplay):
     """Tells the beginning and the end of each stage, and between them no more than it must."""
 
     def __init__(self) -> None:
         self._told_s: dict[str, float] = {}
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is held back."""
 
     def stage(self, now: StageProgress) -> None:
         """Tell it, if its time has come."""
@@ -177,11 +166,11 @@ class _AtIntervals:
         self._told_s[what] = seconds
         return True
 
-    def _tell_stage(self, now: StageProgress) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _tell_stage(self, now: StageProgress) -> None: ...
 
-    def _tell_publishing(self, now: PublishingProgress) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _tell_publishing(self, now: PublishingProgress) -> None: ...
 
 
 class TextLines(_AtIntervals):

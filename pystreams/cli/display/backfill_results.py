@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pystreams.cli.display.tables import show_table
+from pystreams.kernel.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pystreams.backfill import Published
     from pystreams.backfill.execution.planned_stages import PlannedStage
     from pystreams.backfill.exports.dataset import Dataset
     from pystreams.backfill.sources.size_estimates import EstimatedSizes
     from pystreams.backfill.staging.directory import Manifest
-    from pystreams.kernel.clock import Clock
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history", "bytes")
@@ -122,12 +120,6 @@ def show_published(done: Published) -> None:
         click.echo(f"Seeded {seeded.stores} stores, {size}, in {seeded.directory}{left}")
 
 
-def show_place(path: Path, *, is_kept: bool) -> None:
-    """Print where the results are."""
-    removed = " (removed: they are published; --output keeps them)"
-    click.echo(f"Results: {path}{'' if is_kept else removed}")
-
-
 def show_dataset(done: Dataset) -> None:
     """Print what the data set holds."""
     topics, rows = len(done.outputs), sum(done.outputs.values())
@@ -136,16 +128,6 @@ def show_dataset(done: Dataset) -> None:
         f"Data set: {done.path}, {rows:,} output records of {_many(topics, 'topic')}, "
         f"{state:,} rows of {_many(stores, 'store')}"
     )
-
-
-def show_no_dataset(reason: Exception) -> None:
-    """Print why there is no data set."""
-    click.echo(f"No data set was made, since it takes Spark: {reason}")
-
-
-def show_next(application_id: str) -> None:
-    """Print what comes next."""
-    click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
 
 
 def _size(stage: PlannedStage) -> str:

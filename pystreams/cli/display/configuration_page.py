@@ -6,17 +6,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from pystreams.config import KEY_DEFINITIONS, Importance
+from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
 from pystreams.config.known_keys import ALIASES, UNSUPPORTED, UNSUPPORTED_PREFIXES, WITHOUT_EFFECT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pystreams.config import KeyDefinition
-
-_IMPORTANCES = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
 
 _INTRODUCTION = """\
 # Configuration
@@ -74,7 +67,7 @@ def reference_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _INTRODUCTION
-    for importance in _IMPORTANCES:
+    for importance in Importance:
         yield f"\n## {importance.value.capitalize()} importance\n"
         chosen = [key for key in KEY_DEFINITIONS if key.importance is importance]
         yield from _table(key for key in chosen if not key.client)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Self
 
-from pystreams.kernel.rate import RateMeter, duration
+from pystreams.kernel.rate import RateMeter, counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pystreams.runtime.loop.statistics import Statistics
 
 _INTERVAL_S = 0.25
@@ -40,8 +39,8 @@ class StatusLine:
         processed_per_s = self._processed.rate(statistics.processed_records, now_s)
         restored_per_s = self._restored.rate(statistics.restored_records, now_s)
         lag = statistics.lag_records
-        tasks = _counted(statistics.tasks_running, "task")
-        commits = _counted(statistics.commits, "commit")
+        tasks = counted(statistics.tasks_running, "task")
+        commits = counted(statistics.commits, "commit")
         uncommitted = f"uncommitted {_in_units(statistics.uncommitted_bytes)}"
         parts = [
             statistics.state,
@@ -51,7 +50,7 @@ class StatusLine:
             commits,
         ]
         if statistics.unread_partitions:
-            parts.append(f"{_counted(statistics.unread_partitions, 'partition')} read by nobody")
+            parts.append(f"{counted(statistics.unread_partitions, 'partition')} read by nobody")
         if statistics.dropped_records:
             parts.append(f"{statistics.dropped_records:,} dropped")
         if statistics.uncommitted_bytes:
@@ -69,9 +68,6 @@ class LiveDisplay:
 
     Use as a context manager. It has a thread of its own, so that nothing it waits for (a terminal
     that is held, numbers that come late) delays the stop of the client.
-
-    Args:
-        statistics: Tells how the client is doing.
     """
 
     def __init__(
@@ -127,12 +123,8 @@ class LiveDisplay:
 def _restoring(statistics: Statistics, per_s: float) -> str:
     remaining = statistics.restore_remaining_records
     left = f", {duration(remaining / per_s)} left" if per_s > 0 else ""
-    tasks = _counted(statistics.tasks_restoring, "task")
+    tasks = counted(statistics.tasks_restoring, "task")
     return f"restoring {tasks}: {per_s:,.0f} records/s, {remaining:,} to go{left}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _in_units(number: int) -> str:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import structlog
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict, Processor
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "console", "json")

@@ -6,11 +6,10 @@ topic is seen to join the sub-topology that writes it with the one that reads it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pystreams.topology.graph.description import (
         NodeDescription,
         SubtopologyDescription,

@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pystreams.metrics import DEFINITIONS
 from pystreams.metrics.definitions import GROUP_TAGS
 from pystreams.metrics.prometheus_names import prometheus_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _INTRODUCTION = """\
 # Metrics

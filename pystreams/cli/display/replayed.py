@@ -22,8 +22,6 @@ class SourceRecord(NamedTuple):
     """A record that is replayed.
 
     Attributes:
-        partition: Where it is from.
-        offset: Its offset there.
         key: Its key, as the source reads it.
         value: Its value, likewise.
         timestamp: Its timestamp (ms).

@@ -44,7 +44,6 @@ def show_reference(
 
     Args:
         columns: The columns; the one with a `ratio` takes the room the others leave.
-        rows: The cells of each row, as plain text.
         styles: The style of each row, in order; none when empty.
         narrowest: On a narrower terminal lines wrap, so that no cell is cut off.
     """

@@ -26,9 +26,7 @@ class ApplicationOptions:
 
     Attributes:
         topology: `FILE`, `FILE:ATTRIBUTE` or `MODULE:ATTRIBUTE`; empty where a command needs none.
-        dev: Whether the development broker is meant.
         settings: What `-c` said, each as `KEY=VALUE`.
-        config_file: A file of configuration.
     """
 
     topology: str = ""
@@ -140,11 +138,7 @@ connector_option = click.option(
 
 
 def log_options(format_help: str = "As in run.") -> Callable[[_Command], _Command]:
-    """Return the decorator that adds the options of the log.
-
-    Args:
-        format_help: What `--log-format` means to the command.
-    """
+    """Return the decorator that adds the options of the log."""
     return grouped(
         "log",
         LogOptions,

@@ -15,14 +15,7 @@ _PORT_MAX = 65_535
 
 @dataclass(frozen=True, slots=True)
 class HttpFlags:
-    """Where an application is served over HTTP, and to whom.
-
-    Attributes:
-        http: `HOST:PORT` or `PORT`; None serves nothing.
-        http_token_file: A file with the token that requests must carry.
-        http_tls_cert: The server's certificate chain (PEM).
-        http_tls_key: Its private key (PEM).
-    """
+    """Where an application is served over HTTP, and to whom."""
 
     http: str | None = None
     http_token_file: Path | None = None

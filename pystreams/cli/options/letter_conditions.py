@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from types import CodeType
+from pystreams.errors import StreamsError
 
+if TYPE_CHECKING:
     from pystreams.record import ConsumedMessage
 
 NAMES = (
@@ -20,12 +21,7 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class LetterCondition:
-    """An expression that says of a letter whether it is meant.
-
-    Attributes:
-        text: As it was given.
-        code: The same, compiled.
-    """
+    """An expression that says of a letter whether it is meant."""
 
     text: str
     code: CodeType
@@ -36,8 +32,6 @@ class LetterCondition:
         Raises:
             StreamsError: The expression raised; says with which letter.
         """
-        from pystreams.errors import StreamsError
-
         names = {"__builtins__": builtins} | _names(letter, cause)
         try:
             return bool(eval(self.code, names))  # noqa: S307 - of whoever runs the command
@@ -78,10 +72,10 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
         "exception": cause["exception"],
         "message": cause.get("message", ""),
         "attempt": redrive_attempts(letter),
-        "key": _text(letter.key()),
-        "value": _text(letter.value()),
+        "key": text_of_bytes(letter.key()),
+        "value": text_of_bytes(letter.value()),
         "data": _data(letter.value()),
-        "headers": {name: _text(data) for name, data in letter.headers() or ()},
+        "headers": {name: text_of_bytes(data) for name, data in letter.headers() or ()},
         "timestamp": letter.timestamp()[1],
     }
 
@@ -96,5 +90,6 @@ def _data(value: bytes | None) -> Any:
         return None
 
 
-def _text(data: bytes | None) -> str | None:
+def text_of_bytes(data: bytes | None) -> str | None:
+    """Return bytes as a text, with \\xNN for what is not UTF-8."""
     return None if data is None else data.decode(errors="backslashreplace")

@@ -35,12 +35,21 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
     if _SPAN.fullmatch(text):
         return now_ms - span_ms(text, option)
     try:
-        time = datetime.fromisoformat(text)
+        return iso_ms(text)
     except ValueError as error:
         raise click.UsageError(
             f"{option} {text}: write a time such as 2025-01-31T12:00:00+01:00, milliseconds since "
             "the epoch, or how long ago: 90s, 15m, 1h, 2d"
         ) from error
+
+
+def iso_ms(text: str) -> int:
+    """Return a time of ISO 8601 (ms); UTC when it has no zone.
+
+    Raises:
+        ValueError: It is none.
+    """
+    time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return round(time.timestamp() * 1000)

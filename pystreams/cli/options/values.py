@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from pystreams.cli.options.times import iso_ms
 from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -84,17 +84,11 @@ def bound_of(texts: Iterable[str], option: str, num_partitions: Mapping[str, int
         elif partition is not None:
             raise click.UsageError(f"{option} {text}: a time is for a whole topic")
         else:
-            times_ms[topic] = _milliseconds(value, f"{option} {text}")
+            try:
+                times_ms[topic] = iso_ms(value)
+            except ValueError as error:
+                raise click.UsageError(
+                    f"{option} {text}: neither an offset nor a time such as "
+                    "2025-01-31T12:00:00+01:00"
+                ) from error
     return KafkaBound(offsets, times_ms)
-
-
-def _milliseconds(text: str, given: str) -> int:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"{given}: neither an offset nor a time such as 2025-01-31T12:00:00+01:00"
-        ) from error
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return round(time.timestamp() * 1000)

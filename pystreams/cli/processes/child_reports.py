@@ -13,15 +13,13 @@ import socket
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import orjson
 
 from pystreams.runtime.loop.statistics import Statistics, together
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 REPORT_OPTION = "--report"
 """Hidden option of `pystreams run` that makes a child tell its parent how it is doing."""

@@ -24,8 +24,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pystreams.cli.display.live_line import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
@@ -34,9 +34,6 @@ from pystreams.cli.processes.restarts import Restarts
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S, StopRequest
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PROCESS_OPTION = "--process-number"
 """Hidden option of `pystreams run` that makes a process one of several."""
@@ -62,7 +59,6 @@ def run_processes(
     """Run the current command in several processes until they end; return the exit code.
 
     Args:
-        count: How many.
         command: The command to start, to which each child's number is added; the running one if
             not given.
         stop_timeout_s: How long each may take to stop; what is there soon after is killed.
@@ -207,7 +203,6 @@ class _Children:
         return [self.start(number) for number in due]
 
     def close(self) -> None:
-        """Let go of all."""
         for child in self._children.values():
             child.channel.close()
 
@@ -273,7 +268,8 @@ def _wait_for_all(
         if stop.requested and kill_at_s is None:
             _log.info("stopping", processes=len(running))
             on_stopping()
-            _terminate(running)
+            for child in running:
+                child.send_signal(signal.SIGTERM)
             kill_at_s = time.monotonic() + stop.timeout_s + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:
             _log.error(
@@ -296,11 +292,6 @@ def _exit_code(child: subprocess.Popen[bytes], *, stopping: bool) -> int:
     if stopping and code in _STOPPED:
         return 0
     return 128 - code if code < 0 else code
-
-
-def _terminate(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    for child in children:
-        child.send_signal(signal.SIGTERM)
 
 
 def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -14,14 +15,12 @@ from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.cli.processes.stop_request import StopRequest
+from pystreams.errors import StreamsError
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pystreams.cli.display.live_line import LiveDisplay
-    from pystreams.errors import StreamsError
     from pystreams.runtime.application.unfinished_threads import UnfinishedThread
     from pystreams.runtime.loop.statistics import Statistics
 
@@ -65,10 +64,8 @@ def run_until_stopped(
 
     Args:
         streams: The client, not yet started.
-        stop: Asks for the stop.
         display: Shows how it is doing, when there is somebody to look at it.
         readable: Whether lines are for readers: then an error ends them, as that of any command.
-        leave_group: See `KafkaStreams.close`.
 
     Returns:
         The exit code.

@@ -17,6 +17,7 @@ import click
 
 from pystreams.cli.options.backfill import FOR_RUN_OPTION, staging_path
 from pystreams.cli.options.groups import ApplicationOptions, LogOptions, SparkOptions, grouped
+from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
     from pystreams.backfill.first_backfill import BackfillNeed
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 ABOVE_RECORDS = 1_000_000
 """What a live start reads in about the time that Spark takes to start."""
 
+_log = get_logger("pystreams.cli")
+
 
 @dataclass(frozen=True, slots=True)
 class FirstBackfillOptions:
     """Whether there is a backfill before the run, and what becomes of its results.
 
     Attributes:
-        backfill: Whether there may be one.
         backfill_above: With this many records waiting, or fewer, there is none.
         backfill_output: Where its results are staged and kept; None for a directory that goes.
     """
@@ -98,11 +100,6 @@ class FirstBackfill:
     ) -> int | None:
         """Do the backfill, if there is one to do.
 
-        Args:
-            loaded: The application.
-            config: Its configuration.
-            stop_timeout_s: How long a stop may take.
-
         Returns:
             What this process is to end with; None to go on and stream.
 
@@ -110,22 +107,20 @@ class FirstBackfill:
             StreamsError: As `first_backfill.Lookout.need`.
         """
         from pystreams.cli.processes.children import run_before
-        from pystreams.kernel.loggers import get_logger
 
-        log = get_logger("pystreams.cli")
         output = staging_path(self.options.backfill_output, config.application_id)
         need = self._need(loaded, config, output)
         if not need.is_needed:
-            log.info("no backfill before the run", why=need.why, lag_records=need.lag_records)
+            _log.info("no backfill before the run", why=need.why, lag_records=need.lag_records)
             if self.options.backfill_output is None and output.exists():
-                log.warning("results of an earlier backfill are not needed any more", path=output)
+                _log.warning("results of an earlier backfill are not needed any more", path=output)
             return None
-        log.info("a backfill first", why=need.why, lag_records=need.lag_records, results=output)
+        _log.info("a backfill first", why=need.why, lag_records=need.lag_records, results=output)
         # Its tables are not what the application prints.
         stdout = 2 if self.log.is_readable else subprocess.DEVNULL
         code = run_before(self.command(need), stdout=stdout, stop_timeout_s=stop_timeout_s)
         if code is None:
-            log.info("the backfill is done, and the application goes on behind it")
+            _log.info("the backfill is done, and the application goes on behind it")
         return code
 
     def _need(self, loaded: LoadedTopology, config: StreamsConfig, output: Path) -> BackfillNeed:

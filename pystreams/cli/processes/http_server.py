@@ -58,8 +58,6 @@ def http_server(
     """Return what serves an application while its block lasts; nothing without `--http`.
 
     Args:
-        streams: The application.
-        flags: Where, and to whom.
         process_number: Which of several processes this one is, from 1; None alone.
 
     Raises:

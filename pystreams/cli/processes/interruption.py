@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import click
 
 from pystreams.cli.processes.stop_request import StopRequest, end_at_once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 
 class Interrupted(KeyboardInterrupt):
@@ -61,7 +58,6 @@ def exit_when_interrupted(stop: InterruptBySignal, then: str | None) -> Iterator
     """End the command with the exit code of the signal that came within the block.
 
     Args:
-        stop: What takes the signals.
         then: What a start after it does, for the message; None for no message.
     """
     logging.getLogger().addFilter(_is_no_interrupt)

@@ -12,15 +12,12 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pystreams.cli.processes.children import StopChildren, this_command
-from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.loggers import get_logger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 RELOADED_OPTION = "--reloaded"
 """Hidden option of `pystreams run` that makes a process one that is started anew."""
@@ -33,46 +30,29 @@ _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "ve
 _log = get_logger("pystreams.cli")
 
 
-def run_reloading(
-    directory: Path,
-    command: Sequence[str] | None = None,
-    *,
-    stop_timeout_s: float = STOP_TIMEOUT_S,
-) -> int:
+def run_reloading(directory: Path, *, stop_timeout_s: float) -> int:
     """Run the current command until a signal stops it, anew after each change of its files.
 
     Args:
         directory: Where the application's files are: modules and configuration in it and below.
-        command: The command to start, to which the hidden option is added; the running one if not
-            given.
-        stop_timeout_s: How long it may take to stop.
 
     Returns:
         The exit code of the last run.
     """
-    command = [*(this_command() if command is None else command), RELOADED_OPTION]
     stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
         while True:
-            files = _Files(directory)
-            code = _run_until_change(command, files, stop)
+            changed = partial(_changed, directory, dict(_times(directory)))
+            code = _run_until_change(changed, stop)
             if stop.requested:
                 return code
-            _log.info("files have changed: starting again", files=files.changed())
+            _log.info("files have changed: starting again", files=changed())
 
 
-class _Files:
-    """Files at one moment, and what has changed since."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._seen = dict(_times(directory))
-
-    def changed(self) -> list[str]:
-        """Return those that are new, other, or gone."""
-        now = dict(_times(self._directory))
-        both = self._seen.keys() | now.keys()
-        return sorted(name for name in both if self._seen.get(name) != now.get(name))
+def _changed(directory: Path, before: Mapping[str, int]) -> list[str]:
+    """Return the files that are new, other, or gone."""
+    now = dict(_times(directory))
+    return sorted(name for name in before.keys() | now if before.get(name) != now.get(name))
 
 
 def _times(directory: Path) -> Iterator[tuple[str, int]]:
@@ -86,16 +66,18 @@ def _times(directory: Path) -> Iterator[tuple[str, int]]:
                 yield str(path.relative_to(directory)), path.stat().st_mtime_ns
 
 
-def _run_until_change(command: Sequence[str], files: _Files, stop: StopChildren) -> int:
+def _run_until_change(changed: Callable[[], list[str]], stop: StopChildren) -> int:
     """Run the child until files change or a stop is asked for; return its exit code."""
     channel, theirs = socket.socketpair()
     with theirs:
         # In a group of its own, so that a terminal's Ctrl-C comes to it once, from here.
-        child = subprocess.Popen(command, stdin=theirs.fileno(), process_group=0)
+        child = subprocess.Popen(
+            [*this_command(), RELOADED_OPTION], stdin=theirs.fileno(), process_group=0
+        )
     stop.children = [child]
     told = False
     with channel:
-        while not stop.requested and not files.changed():
+        while not stop.requested and not changed():
             if child.poll() is not None and not told:
                 _log.warning("waiting for a change", exit_code=child.returncode)
                 told = True

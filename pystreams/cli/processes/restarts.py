@@ -26,10 +26,6 @@ class Restarts:
 
         Twice as long after each death within ten minutes.
 
-        Args:
-            number: The child's.
-            now_s: The monotonic clock's time (s).
-
         Returns:
             Seconds; None when it was killed too often.
         """

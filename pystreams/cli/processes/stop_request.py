@@ -13,12 +13,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+from types import FrameType
 
 STOP_TIMEOUT_S = 25.0
 """How long a stop may take if `--stop-timeout` does not say: Kubernetes kills after 30 s."""
@@ -34,7 +31,6 @@ class StopRequest:
         timeout_s: How long the stop may take (s).
 
     Args:
-        timeout_s: As the attribute.
         ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
     """
 

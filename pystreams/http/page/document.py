@@ -52,7 +52,12 @@ def document(title: str, parts: Mapping[str, Markup], *, asks_for_token: bool) -
             part("restore"),
             _section("topology", part("topology")),
             _section("tasks", part("tasks"), part("processes")),
-            _section("stores", part("stores"), part("query"), _answer()),
+            _section(
+                "stores",
+                part("stores"),
+                part("query"),
+                element("pre", id="answer", role="status", hidden=True),
+            ),
             part("letters"),
             _section("lines", part("lines")),
             id="shown",
@@ -64,10 +69,6 @@ def document(title: str, parts: Mapping[str, Markup], *, asks_for_token: bool) -
 
 def _section(name: str, *children: Markup) -> Markup:
     return element("section", element("h2", _TITLES[name]), joined(children))
-
-
-def _answer() -> Markup:
-    return element("pre", id="answer", role="status", hidden=True)
 
 
 def _token_form() -> Markup:

@@ -57,7 +57,6 @@ def edge_flows(
     """Return what goes along edges.
 
     Args:
-        nodes: The nodes.
         operators: The operators of those that are processors.
         known: What comes from sources, and what other nodes are given, as far as it is counted.
     """

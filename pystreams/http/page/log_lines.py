@@ -27,7 +27,6 @@ class LogLine:
     Attributes:
         at_ms: When it was written (ms since the epoch).
         level: "warning", "error" or "critical".
-        event: What happened.
         details: Its fields and the error, as one text.
     """
 

@@ -22,7 +22,6 @@ def element(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """Return an element.
 
     Args:
-        name: Its name.
         children: Texts and elements; None stands for nothing.
         attributes: Its attributes: `class_` is `class`, `data_label` is `data-label`. True has no
             value, None and False leave it out.

@@ -37,13 +37,7 @@ _HEADERS = {
 def page_endpoints(
     streams: KafkaStreams, snapshots: Snapshots, *, asks_for_token: bool
 ) -> dict[str, Callable[[Request], Any]]:
-    """Return what answers, by the names of operations.
-
-    Args:
-        streams: The application.
-        snapshots: What it shows.
-        asks_for_token: Whether requests must carry a token.
-    """
+    """Return what answers, by the names of operations."""
     page = _Page(streams, snapshots, asks_for_token=asks_for_token)
     watchers = Watchers(page.frame)
     return {
@@ -55,13 +49,7 @@ def page_endpoints(
 
 
 class _Page:
-    """Renders the page of one application.
-
-    Args:
-        streams: The application.
-        snapshots: What it shows.
-        asks_for_token: Whether requests must carry a token.
-    """
+    """Renders the page of one application."""
 
     def __init__(
         self, streams: KafkaStreams, snapshots: Snapshots, *, asks_for_token: bool

@@ -17,6 +17,7 @@ from pystreams.http.page.quantities import (
     size,
 )
 from pystreams.http.page.tables import table
+from pystreams.kernel.rate import counted
 from pystreams.stores.contracts.spec import StoreSpec
 
 Snapshot = dict[str, Any]
@@ -50,21 +51,25 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
     """Return the numbers that are looked at first.
 
     Args:
-        now: The snapshot.
         flow: Records a second that come in and go out, internal topics left out.
     """
     latency, interval = now["commit_latency_p99_ms"], now["commit_interval_ms"]
     lag, rate = now["lag_records"], now["processed_per_s"]
-    unread = now["unread_partitions"]
+    unread, dropped = now["unread_partitions"], now["dropped_records"]
+    read_by_nobody = f"{counted(unread, 'partition')} of the topology read by nobody"
     held, limit = now["uncommitted_bytes"], now["uncommitted_max_bytes"]
     return joined(
         _number("Records in", per_second(flow[0]), _processed(now)),
-        _number("Records out", per_second(flow[1]), _dropped(now["dropped_records"])),
+        _number(
+            "Records out",
+            per_second(flow[1]),
+            f"{count(dropped)} dropped" if dropped else "none dropped",
+        ),
         _number(
             "Lag",
             count(lag),
             _behind(lag, rate, now["lag_ms"]),
-            warns=unread > 0 and _unread(unread),
+            warns=unread > 0 and read_by_nobody,
         ),
         _number(
             "End to end",
@@ -95,7 +100,7 @@ def restore(now: Snapshot) -> Markup:
     left = "" if told["left_s"] is None else f" · about {duration(told['left_s'])} left"
     return element(
         "div",
-        element("h2", f"Restoring {_plural(told['tasks'], 'task')}"),
+        element("h2", f"Restoring {counted(told['tasks'], 'task')}"),
         element("progress", value=restored, max=max(restored + remaining, 1)),
         element(
             "p",
@@ -110,8 +115,6 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
     """Return the table of stores.
 
     Args:
-        now: The snapshot.
-        specs: The stores of the topology.
         linked: Whether their names lead to what they hold.
     """
     if not specs:
@@ -281,16 +284,4 @@ def _behind(lag: int | None, rate: float, lag_ms: int | None) -> str:
 def _processed(now: Snapshot) -> str:
     again = now["calls_again"]
     told = f"{count(now['processed_records'])} processed"
-    return f"{told}, {_plural(again, 'call')} again" if again else told
-
-
-def _dropped(number: int) -> str:
-    return f"{count(number)} dropped" if number else "none dropped"
-
-
-def _unread(number: int) -> str:
-    return f"{_plural(number, 'partition')} of the topology read by nobody"
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+    return f"{told}, {counted(again, 'call')} again" if again else told

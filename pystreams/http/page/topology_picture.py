@@ -66,8 +66,6 @@ def picture(nodes: Iterable[NodeDescription], flow: Flow, topic_names: Mapping[s
     """Return a sub-topology's picture.
 
     Args:
-        nodes: Its nodes.
-        flow: What moves in it.
         topic_names: The real names of topics, where they have others than the nodes say.
     """
     boxes = _laid_out(list(nodes), topic_names)
@@ -95,16 +93,16 @@ def picture(nodes: Iterable[NodeDescription], flow: Flow, topic_names: Mapping[s
 
 
 def _laid_out(nodes: list[NodeDescription], topic_names: Mapping[str, str]) -> dict[str, _Box]:
-    columns, by_name = _columns(nodes), {node.name: node for node in nodes}
+    by_name = {node.name: node for node in nodes}
+    columns = _columns(by_name)
     lanes = _lanes(nodes, by_name)
     boxes = {}
     for node in nodes:
         name, detail = _texts(node, topic_names)
         boxes[node.name] = _Box(node, name, detail, columns[node.name], lanes[node.name])
     for box in boxes.values():
-        longest = max(
-            [len(box.name) * _NAME_WIDTH, len(box.detail) * _DETAIL_WIDTH, *_store_widths(box)]
-        )
+        of_stores = [len(_clipped(store)) * _DETAIL_WIDTH + 17 for store in box.node.stores]
+        longest = max(len(box.name) * _NAME_WIDTH, len(box.detail) * _DETAIL_WIDTH, *of_stores)
         box.width = round(longest + 2 * _PADDING)
         box.height = _box_height(box.detail, len(box.node.stores))
     x: float = _MARGIN
@@ -123,11 +121,10 @@ def _laid_out(nodes: list[NodeDescription], topic_names: Mapping[str, str]) -> d
     return boxes
 
 
-def _columns(nodes: list[NodeDescription]) -> dict[str, int]:
+def _columns(by_name: Mapping[str, NodeDescription]) -> dict[str, int]:
     """Return the length of the longest way to each node; a graph has no circles."""
-    columns = {node.name: 0 for node in nodes}
-    waiting = {node.name: len(node.predecessors) for node in nodes}
-    by_name = {node.name: node for node in nodes}
+    columns = dict.fromkeys(by_name, 0)
+    waiting = {name: len(node.predecessors) for name, node in by_name.items()}
     ready = [name for name, number in waiting.items() if not number]
     while ready:
         name = ready.pop()
@@ -161,11 +158,7 @@ def _lanes(nodes: list[NodeDescription], by_name: Mapping[str, NodeDescription])
 
 
 class _FreeLanes:
-    """Finds ways that do not go through boxes.
-
-    Args:
-        boxes: The boxes.
-    """
+    """Finds ways that do not go through boxes."""
 
     def __init__(self, boxes: Mapping[str, _Box]) -> None:
         self._boxes = list(boxes.values())
@@ -255,10 +248,6 @@ def _clipped(text: str) -> str:
 
 def _box_height(detail: str, stores: int) -> float:
     return (46 if detail else 32) + stores * _LINE + (4 if stores else 0)
-
-
-def _store_widths(box: _Box) -> list[float]:
-    return [len(_clipped(store)) * _DETAIL_WIDTH + 17 for store in box.node.stores]
 
 
 def _cylinder(x: float, y: float) -> str:

@@ -22,11 +22,7 @@ _HINT = (
 
 
 class TopologySection:
-    """Draws one topology.
-
-    Args:
-        plan: The topology, with the real names of its topics.
-    """
+    """Draws one topology."""
 
     def __init__(self, plan: TopologyPlan) -> None:
         self._parts = plan.topology.describe().subtopologies

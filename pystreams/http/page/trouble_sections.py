@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.http.page.markup import Markup, element
-from pystreams.http.page.quantities import count, duration, moment
+from pystreams.http.page.quantities import duration, moment
+from pystreams.kernel.rate import counted
 
 Snapshot = dict[str, Any]
 
@@ -68,7 +69,7 @@ def _of_topic(letters_of: dict[str, Any]) -> Markup:
         element(
             "p",
             element("strong", topic),
-            element("span", f"{_records(letters_of['records'])} since the start"),
+            element("span", f"{counted(letters_of['records'], 'record')} since the start"),
             class_="topic",
         ),
         element("ul", [_cause(topic, cause) for cause in causes], class_="lines"),
@@ -84,7 +85,7 @@ def _cause(topic: str, cause: dict[str, Any]) -> Markup:
     return element(
         "li",
         element("span", error, class_="event"),
-        element("span", _records(cause["records"]), class_="count"),
+        element("span", counted(cause["records"], "record"), class_="count"),
         element(
             "span",
             [element("span", part) for part in place],
@@ -97,10 +98,6 @@ def _cause(topic: str, cause: dict[str, Any]) -> Markup:
             "Where it was raised",
         ),
     )
-
-
-def _records(number: int) -> str:
-    return f"{count(number)} record{'' if number == 1 else 's'}"
 
 
 def _folded(stack: str, of: str, title: str) -> Markup | None:

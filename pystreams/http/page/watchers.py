@@ -39,7 +39,6 @@ class Frame(NamedTuple):
     """The page at one moment.
 
     Attributes:
-        parts: What each part holds.
         is_last: Whether nothing follows: the application has stopped.
     """
 
@@ -120,8 +119,6 @@ class Watchers:
 
 
 class _EventStream(Response):
-    """The answer to one watcher."""
-
     def __init__(self, watchers: Watchers) -> None:
         super().__init__()
         self._watchers = watchers

@@ -15,11 +15,7 @@ from pystreams.testing.simulation.faults import Lifeline
 
 
 class SimulatedAdmin:
-    """Implements `AdminPort`.
-
-    Args:
-        lifeline: The process it belongs to.
-    """
+    """Implements `AdminPort`."""
 
     def __init__(self, broker: SimulatedBroker, lifeline: Lifeline) -> None:
         self._broker = broker
@@ -33,7 +29,7 @@ class SimulatedAdmin:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return what identifies topics; those that do not exist are left out."""
         self._lifeline.pulse("topic_ids")
-        self._maybe_fail("topic_ids")
+        self._broker.faults.maybe_fail("topic_ids")
         if self._broker.away:
             raise RetriableClientError("topic_ids: no answer in time (simulated)")
         ids = self._broker.topic_ids()
@@ -48,7 +44,7 @@ class SimulatedAdmin:
     def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
         """Set some settings of topics."""
         self._lifeline.pulse("change_topic_settings")
-        self._maybe_fail("change_topic_settings")
+        self._broker.faults.maybe_fail("change_topic_settings")
         for topic, settings in changes.items():
             self._broker.topic_settings[topic].update(settings)
 
@@ -79,9 +75,8 @@ class SimulatedAdmin:
     ) -> dict[TopicPartition, OffsetRange]:
         """Return what partitions hold."""
         self._lifeline.pulse("offset_ranges")
-        self._maybe_fail("offset_ranges")
-        if self._broker.gives_no_answer():
-            raise RetriableClientError("offset_ranges: no answer in time (simulated)")
+        self._broker.faults.maybe_fail("offset_ranges")
+        self._broker.maybe_no_answer("offset_ranges")
         return {partition: self._broker.offset_range(partition) for partition in partitions}
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -135,8 +130,3 @@ class SimulatedAdmin:
         """Delete all offsets of the broker's one group."""
         self._lifeline.pulse("delete_group")
         self._broker.group.offsets.clear()
-
-    def _maybe_fail(self, call: str) -> None:
-        error = self._broker.faults.scripted(call)
-        if error is not None:
-            raise error

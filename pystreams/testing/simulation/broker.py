@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, ProducedRecord, StaticMessage
@@ -31,8 +32,6 @@ class SimulatedBroker:
     """Topics, transactions and one consumer group.
 
     Args:
-        clock: For timeouts.
-        faults: Decides what happens in the background.
         session_timeout_ms: After so long without a poll a member of the group is out (ms).
         transaction_timeout_ms: After so long an open transaction is aborted (ms).
         incremental: Whether the group speaks the incremental protocol (KIP-848) instead of the
@@ -196,6 +195,11 @@ class SimulatedBroker:
     def gives_no_answer(self) -> bool:
         """Return whether a request gets none in time: it is away, or the draw says so."""
         return self.away or self.faults.happens(self.faults.rates.no_answer)
+
+    def maybe_no_answer(self, call: str) -> None:
+        """Raise what a client does whose call gets no answer, if it gets none."""
+        if self.gives_no_answer():
+            raise RetriableClientError(f"{call}: no answer in time (simulated)")
 
     # ------------------------------------------------------------------ what happens by itself
 

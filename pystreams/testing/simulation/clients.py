@@ -31,7 +31,6 @@ class SimulatedProducer:
     a request that ends a transaction, or sends its offsets, sometimes sent twice.
 
     Args:
-        lifeline: The process it belongs to.
         transactional_id: Makes it transactional.
 
     Attributes:
@@ -72,7 +71,7 @@ class SimulatedProducer:
         if not output.records:
             return
         self._maybe_fail("send")
-        self._maybe_no_answer("send")
+        self._broker.maybe_no_answer("send")
         if self._transactional_id is not None:
             self._maybe_break("send")
         self._sent_ms = self._broker.clock.monotonic_ms()
@@ -124,7 +123,7 @@ class SimulatedProducer:
         """Fence older producers."""
         self._pulse("init_transactions")
         self._maybe_fail("init_transactions")
-        self._maybe_no_answer("init_transactions")
+        self._broker.maybe_no_answer("init_transactions")
         name = self._transactional_id
         assert name is not None, "not transactional"
         self._identity = (name, self._broker.transactions.init(name))
@@ -179,7 +178,7 @@ class SimulatedProducer:
         self._pulse("abort_transaction")
         assert self._in_transaction, "no transaction is open"
         self._maybe_fail("abort_transaction")
-        self._maybe_no_answer("abort_transaction")
+        self._broker.maybe_no_answer("abort_transaction")
         self._queue.clear()
         self._acknowledged.clear()
         assert self._identity is not None, "a transaction was begun"
@@ -243,10 +242,6 @@ class SimulatedProducer:
             self._faults.note(f"{self._client_id} repeats {request}")
             self.in_doubt = True
         return repeated
-
-    def _maybe_no_answer(self, call: str) -> None:
-        if self._broker.gives_no_answer():
-            raise RetriableClientError(f"{call}: no answer in time (simulated)")
 
 
 class SimulatedClients:

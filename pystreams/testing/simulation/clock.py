@@ -9,11 +9,7 @@ from typing import Any
 
 
 class ManualClock:
-    """A `Clock` that a test moves; wall clock and monotonic clock go together, but for jumps.
-
-    Args:
-        now_ms: Where the wall clock starts (ms).
-    """
+    """A `Clock` that a test moves; wall clock and monotonic clock go together, but for jumps."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._start_ms = now_ms

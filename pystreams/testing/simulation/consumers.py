@@ -21,7 +21,6 @@ class SimulatedConsumer:
     """Implements `ConsumerPort`; reads what is committed, from the earliest offset if none is set.
 
     Args:
-        lifeline: The process it belongs to.
         instance_id: Makes it a static member where the protocol has them.
     """
 
@@ -290,18 +289,12 @@ class SimulatedConsumer:
         return self._broker.group.metadata(self._member)
 
     def _maybe_no_answer(self, call: str) -> None:
-        error = self._faults.scripted(call)
-        if error is not None:
-            raise error
-        if self._broker.gives_no_answer():
-            raise RetriableClientError(f"{call}: no answer in time (simulated)")
+        self._faults.maybe_fail(call)
+        self._broker.maybe_no_answer(call)
 
 
 class SimulatedRestoreConsumer:
     """Implements `RestoreConsumerPort`; reads what is committed.
-
-    Args:
-        lifeline: The process it belongs to.
 
     Attributes:
         restored: Records it has handed out.

@@ -261,9 +261,7 @@ class SimulatedEngine:
         """
         files = self._whole()
         self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
-        error = self._faults.scripted("write")
-        if error is not None:
-            raise error
+        self._faults.maybe_fail("write")
         if delete_below is not None and not self._segmented:
             gone = dict.fromkeys(key for key in files.data if key < delete_below)
             changes = {**gone, **changes}

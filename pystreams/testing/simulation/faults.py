@@ -80,6 +80,12 @@ class Faults:
         waiting = self._scripted.get(call)
         return waiting.pop(0) if waiting else None
 
+    def maybe_fail(self, call: str) -> None:
+        """Raise the error this call was scripted to fail with, if there is one."""
+        error = self.scripted(call)
+        if error is not None:
+            raise error
+
     def forget_scripted(self, call: str) -> int:
         """Let no call of this name fail any more; return how many were still to come."""
         return len(self._scripted.pop(call, []))

@@ -41,7 +41,6 @@ class Member:
     """One member of the group.
 
     Attributes:
-        topics: What it subscribes to.
         instance_id: Makes it static; None otherwise.
         seen_ms: When it polled last (ms).
         generation: The generation it has joined; a commit must name it.
@@ -63,9 +62,7 @@ class GroupCoordinator:
 
     Args:
         partition_count: Returns the partition count of a topic.
-        clock: For sessions.
         session_timeout_ms: After so long without a poll a member is out (ms).
-        incremental: Whether to speak the incremental protocol.
 
     Attributes:
         offsets: Committed offsets that everybody may see.
@@ -101,7 +98,6 @@ class GroupCoordinator:
         """Add a new member; the others learn of it at their next poll.
 
         Args:
-            topics: What it subscribes to.
             instance_id: Makes it a static one under the eager protocol: it takes the place of the
                 member that had this id.
         """
@@ -259,11 +255,10 @@ class GroupCoordinator:
             raise TaskMigratedError(f"unknown member {metadata.member_id!r}")
         current = member.generation
         if metadata.generation != current or current < 0:
-            message = (
+            raise TaskMigratedError(
                 f"member {metadata.member_id!r} commits for generation {metadata.generation}, "
                 f"it is {current} now"
             )
-            raise TaskMigratedError(message)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Make offsets visible."""

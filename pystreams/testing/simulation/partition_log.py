@@ -111,10 +111,6 @@ class PartitionLog:
     def read(self, position: int, limit: int) -> tuple[list[StaticMessage], int]:
         """Read committed records.
 
-        Args:
-            position: The first offset to look at.
-            limit: The most records to return.
-
         Returns:
             The records, and the position after what was looked at: past markers and aborted
             records too.

@@ -14,10 +14,9 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
@@ -26,6 +25,7 @@ from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
+from pystreams.runtime.loop.global_stream_thread import GlobalStreamThread
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.settings import (
     ThreadSettings,
@@ -49,7 +49,7 @@ from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
-class SimulatedGlobalState:
+class SimulatedGlobalState(NamedTuple):
     """What a process holds of its global stores.
 
     Attributes:
@@ -57,16 +57,8 @@ class SimulatedGlobalState:
         thread: The loop that owns them, driven by the process.
     """
 
-    def __init__(
-        self,
-        plan: TopologyPlan,
-        config: StreamsConfig,
-        parts: ThreadParts,
-        counts: Mapping[str, int],
-        stop: threading.Event,
-    ) -> None:
-        self.task = GlobalTask(plan, global_task_settings(config, parts.task_settings), counts)
-        self.thread = global_stream_thread(self.task, config, parts, stop)
+    task: GlobalTask
+    thread: GlobalStreamThread
 
 
 class SimulatedProcess:
@@ -82,7 +74,6 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
-        disk: Its machine's disk.
         threads: Its stream threads while it runs.
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.
@@ -206,13 +197,7 @@ class SimulatedProcess:
         self._lifeline.crash_at(call)
 
     def stand_still(self, where: int | str, meanwhile: Callable[[], None] | None) -> None:
-        """Stand still once, as if stopped by a signal.
-
-        Args:
-            where: After how many calls, or at a call whose line in the trace contains this text.
-            meanwhile: What others do until it goes on, and not to this process; None takes it
-                back.
-        """
+        """Stand still once, see `Lifeline.stand_still`; others do nothing to this process then."""
         self._lifeline.stand_still(where, meanwhile)
 
     def crash(self) -> None:
@@ -248,11 +233,13 @@ class SimulatedProcess:
 
     def _fill_global_stores(self, partition_counts: Mapping[str, int]) -> None:
         if self.plan.global_subtopologies:
-            stop = ManualEvent(self._broker.clock)
             parts = self._parts(0, partition_counts)
-            counts = self._broker.partition_counts()
-            self.global_state = SimulatedGlobalState(self.plan, self._config, parts, counts, stop)
-            self.global_state.thread.fill()
+            settings = global_task_settings(self._config, parts.task_settings)
+            task = GlobalTask(self.plan, settings, self._broker.partition_counts())
+            stop = ManualEvent(self._broker.clock)
+            thread = global_stream_thread(task, self._config, parts, stop)
+            self.global_state = SimulatedGlobalState(task, thread)
+            thread.fill()
 
     def _global_store(self, name: str) -> StateStore | None:
         return None if self.global_state is None else self.global_state.task.state.stores()[name]

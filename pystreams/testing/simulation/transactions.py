@@ -70,9 +70,7 @@ class TransactionCoordinator:
     """Transactions of all producers.
 
     Args:
-        log_of: Returns the log of a partition.
         commit_offsets: Makes group offsets visible.
-        clock: For timeouts.
         faults: Decides in which order markers are written.
         timeout_ms: After so long an open transaction is aborted (ms).
     """
@@ -239,8 +237,9 @@ class TransactionCoordinator:
     def _checked(self, name: str, epoch: int) -> TransactionalId:
         entry = self._ids[name]
         if entry.epoch != epoch:
-            message = f"producer {name!r} with epoch {epoch} is fenced by epoch {entry.epoch}"
-            raise TaskMigratedError(message)
+            raise TaskMigratedError(
+                f"producer {name!r} with epoch {epoch} is fenced by epoch {entry.epoch}"
+            )
         return entry
 
     def _begun(self, name: str, epoch: int) -> TransactionalId:
