@@ -38,6 +38,7 @@ from benchmarks.harness.silence import Arrivals, Feed, fed, keys_of_partitions
 _KEYS_OF_PARTITION = 20
 _DEFAULT_SESSION_MS = 45_000
 _HEARTBEAT_MS = 3000
+_OUR_HEARTBEAT_MS = 500
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
@@ -113,9 +114,6 @@ class Downtime:
             "move_s": [silence.seconds for silence in found if silence.moved],
         }
 
-    def _heartbeat_s(self) -> float:
-        return min(_HEARTBEAT_MS, (self._options["session_ms"] or _DEFAULT_SESSION_MS) // 3) / 1000
-
     def _once(self, kind: Interruption, contender: Contender, app: str) -> list[Silence]:
         servers, partitions = self._cluster.bootstrap_servers, self._options["partitions"]
         job = Job(
@@ -142,7 +140,8 @@ class Downtime:
                         members.kill_all()
                         members.start(*kind.names)
                     until_calm(members, arrivals, calm_s=0.3)
-                    members.spread_heartbeats(self._heartbeat_s(), Random(app.rpartition("-")[2]))
+                    heartbeat_ms = _heartbeat_ms(contender, self._options["session_ms"])
+                    members.spread_heartbeats(heartbeat_ms / 1000, Random(app.rpartition("-")[2]))
                     found = interrupt(members, arrivals, kind)
                 arrivals.check(feed.truth, members.watch)
         finally:
@@ -150,6 +149,12 @@ class Downtime:
         self._cluster.keep_only([])
         shutil.rmtree(job.state, ignore_errors=True)
         return found
+
+
+def _heartbeat_ms(contender: Contender, session_ms: int) -> int:
+    """Return how often members send heartbeats: by default, but thrice in a session at least."""
+    default_ms = _OUR_HEARTBEAT_MS if contender.ours else _HEARTBEAT_MS
+    return min(default_ms, (session_ms or _DEFAULT_SESSION_MS) // 3)
 
 
 def _group_settings(contender: Contender, session_ms: int) -> dict[str, str]:
@@ -160,7 +165,7 @@ def _group_settings(contender: Contender, session_ms: int) -> dict[str, str]:
         return {} if contender.ours else {"session.timeout.ms": str(_DEFAULT_SESSION_MS)}
     return {
         "consumer.session.timeout.ms": str(session_ms),
-        "consumer.heartbeat.interval.ms": str(min(_HEARTBEAT_MS, session_ms // 3)),
+        "consumer.heartbeat.interval.ms": str(_heartbeat_ms(contender, session_ms)),
     }
 
 

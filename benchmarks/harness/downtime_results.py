@@ -56,7 +56,10 @@ def title_of(session_ms: int) -> str:
     """Return what a table of this session is called."""
     if not session_ms:
         return "Defaults (a session of 45 s)"
-    return f"With a session of {session_ms / 1000:g} s, and heartbeats every third of it"
+    return (
+        f"With a session of {session_ms / 1000:g} s; heartbeats every third of it, of pystreams "
+        "every 500 ms, its default"
+    )
 
 
 def _text(figure: float | None) -> str:

@@ -37,10 +37,13 @@ class Arrival:
     Args:
         name: The thread's name.
         parts: What the thread is made of.
+        see: Told of each look.
     """
 
-    def __init__(self, name: str, parts: ThreadParts) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, parts: ThreadParts, see: Callable[[GroupDescription], None]
+    ) -> None:
+        self._name, self._see = name, see
         self._parts, self._clock = parts, parts.clock
         settings = parts.settings
         self._looks = (
@@ -80,6 +83,7 @@ class Arrival:
         admin, application = self._parts.admin, self._parts.plan.application_id
         try:
             group = admin.describe_group(application).result()
+            self._see(group)
             if not group.members or not group.settled:
                 return True
             silent = self._look(now_ms, group)

@@ -13,7 +13,8 @@ right from inside, and a look at the whole group shows them:
   id. The one that comes later stands by, outside of the group, until the other has gone. So does
   one that was fenced and sees the other: the other may be unable to see it.
 
-A member may also ask all to end (`SHUTDOWN_APPLICATION`, `application_shutdown`).
+A member may also ask all to end (`SHUTDOWN_APPLICATION`, `application_shutdown`), and one that has
+died may have left a transaction open (`left_open`).
 
 Everything is derived from the topology and from what the broker says of the group; nothing is
 kept from the run before. The broker is asked without waiting: after each assignment, before the
@@ -37,6 +38,7 @@ from pystreams.runtime.cluster.group_description import (
 from pystreams.runtime.cluster.partial_tasks import stranded
 from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down
 from pystreams.runtime.loop.fenced_identity import IdentityGuard
+from pystreams.runtime.loop.left_open import LeftOpen
 from pystreams.runtime.loop.waiting_for_partitions import Absence
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.task_manager import TaskManager
@@ -86,6 +88,7 @@ class GroupWatch:
     Attributes:
         ready: Whether tasks may start: the group was seen without another topology.
         unread_partitions: How many of the topology's partitions nobody reads, by the last look.
+        left_open: Ends what members that have died left open.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class GroupWatch:
         self._every_ms = _EVERY_WITH_STANDBYS_MS if parts.settings.standby_replicas else _EVERY_MS
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
+        self.left_open = LeftOpen(name, parts, manager.assigned)
         self._asked: Future[GroupDescription] | None = None
         self._look_at_ms = 0.0
         self._told_ms: dict[str, float] = {}
@@ -149,7 +153,8 @@ class GroupWatch:
         Raises:
             FatalStreamsError: Another topology has been in the group for `task.timeout.ms`.
         """
-        if self._asked is None and self._clock.monotonic_ms() >= self._look_at_ms:
+        look_at_ms = min(self._look_at_ms, self.left_open.look_at_ms())
+        if self._asked is None and self._clock.monotonic_ms() >= look_at_ms:
             self._ask()
         asked = self._asked
         if asked is None or not asked.done():
@@ -179,6 +184,7 @@ class GroupWatch:
     # ------------------------------------------------------------------ what it sees
 
     def _judge(self, group: GroupDescription) -> None:
+        self.left_open.see(group)
         others = group.others(self._consumer().member_id())
         if asking := next(filter(asks_to_shut_down, others), None):
             _log.warning("another process asks all to end", thread=self._name, by=str(asking))

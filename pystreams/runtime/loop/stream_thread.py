@@ -124,12 +124,12 @@ class StreamThread:
             clock=parts.clock,
         )
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
-        self._arrival = Arrival(self.name, parts)
         self._absence = Absence(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
         self._group = GroupWatch(
             self.name, parts, self._manager, lambda: self._consumer, self._absence, self.join_group
         )
+        self._arrival = Arrival(self.name, parts, self._group.left_open.see)
 
     # ------------------------------------------------------------------ from any thread
 
@@ -187,6 +187,7 @@ class StreamThread:
         """Subscribe to the topology's topics."""
         self._absence.begins()
         self._group.joins()
+        self._producers.prepare()
         plan = self._parts.plan
         topics = [*plan.source_topics(), *plan.repartition_topics()]
         patterns = [pattern.pattern for pattern in plan.source_patterns()]

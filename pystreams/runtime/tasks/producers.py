@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.ids import TaskId
@@ -35,6 +36,12 @@ class StreamsProducer:
         self.transactional = transactional
         self.in_transaction = False
         self.initialized = not transactional
+        self._preparing: Future[None] | None = None
+
+    def prepare(self, pool: Executor) -> None:
+        """Begin to initialize on another thread: it takes the broker a moment, a second at most."""
+        if not self.initialized and self._preparing is None:
+            self._preparing = pool.submit(self.port.init_transactions)
 
     def initialize(self) -> None:
         """Fence older producers of the same id and abort what they left open; once.
@@ -43,7 +50,9 @@ class StreamsProducer:
             RetriableClientError: No answer in time; call again.
         """
         if not self.initialized:
-            self.port.init_transactions()
+            preparing, self._preparing = self._preparing, None
+            if preparing is None or preparing.exception() is not None:
+                self.port.init_transactions()
             self.initialized = True
 
     def begin(self) -> None:
@@ -88,6 +97,8 @@ class StreamsProducer:
 
     def close(self) -> None:
         """Release the client."""
+        if self._preparing is not None:
+            self._preparing.exception()  # A client is used by one thread at a time.
         self.port.close()
 
 
@@ -129,13 +140,14 @@ class TaskProducers:
                 f"{self._application_id}-{task_id}",
                 f"{self._client_id}-{task_id}-producer",
             )
-        eos = self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
-        return self._get(
-            lambda: self._of_thread,
-            self._set_thread_producer,
-            self._thread_transactional_id if eos else None,
-            f"{self._client_id}-producer",
-        )
+        return self._get_of_thread()
+
+    def prepare(self) -> None:
+        """Begin what can be done before the thread has tasks: to initialize its one producer."""
+        if self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            pool = self._parts.make_waiting_pool()
+            self._get_of_thread().prepare(pool)
+            pool.shutdown(wait=False)
 
     def all(self) -> list[StreamsProducer]:
         """Return the producers that exist."""
@@ -154,6 +166,15 @@ class TaskProducers:
             producer.close()
         self._by_task.clear()
         self._of_thread = None
+
+    def _get_of_thread(self) -> StreamsProducer:
+        eos = self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        return self._get(
+            lambda: self._of_thread,
+            self._set_thread_producer,
+            self._thread_transactional_id if eos else None,
+            f"{self._client_id}-producer",
+        )
 
     def _set_thread_producer(self, producer: StreamsProducer) -> None:
         self._of_thread = producer

@@ -275,7 +275,7 @@ class SimulatedProcess:
             identity=ProcessIdentity(
                 process_id=self.process_id,
                 client_id=client_id,
-                group_instance_id=self.process_id,
+                group_instance_id=f"{self._config.application_id}-{self.process_id}",
                 survives=self._lives > 1,
                 newcomer=self.newcomer,
             ),

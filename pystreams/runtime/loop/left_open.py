@@ -1,0 +1,143 @@
+"""Transactions that members have left open who died: ended by those who have their tasks now.
+
+Under `exactly_once_v2` a thread has one transactional id, whichever tasks it has. Where it is
+killed and its disk is lost, nobody uses that id again, and what its last transaction holds stays
+undecided until its time limit, and then the coordinator's next look: up to 20 s. Until then nobody
+reads on behind it, neither the readers of its outputs nor those who restore its tasks.
+
+    looks at the group:   A  B  C        A  B         A  B
+                          C has 2, 3     C is absent  C is absent: its id is used once, by each
+                                                      that has a part of 2, 3
+
+Whoever uses the id gets a new epoch of it: the coordinator aborts what is open, and finishes what
+is decided. Nothing that was committed is undone, whoever does it and whenever; so what is seen of
+the group decides how soon readers go on, never what they read. A member that lives all the same has
+been put out of the group, and could commit nothing; it is fenced and joins again.
+
+Absent at one look may be who leaves the group and joins it again, which takes a moment.
+
+The id is known by the `group.instance.id`, which is the same where the user has not set one. With
+`exactly_once` tasks have ids of their own, which their next owners use anyway.
+Spec: KIP-447 "Fence Zombie"; KIP-98 "InitProducerIdRequest".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from pystreams.config import ProcessingGuarantee
+from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.tasks.thread_parts import ThreadParts
+
+_log = get_logger("pystreams.thread")
+
+_SURE_AFTER_MS = 500
+_OVER_AFTER_MS = 60_000
+"""By then the coordinator has ended the transaction by itself."""
+_TRIES = 5
+"""Of a second each; the first request that arrives makes the coordinator abort."""
+
+
+class LeftOpen:
+    """Watches for members that die, for one thread; owned by it.
+
+    Args:
+        thread: The thread's name, for the log.
+        parts: What the thread is made of.
+        assigned: Returns the partitions that the thread has now.
+    """
+
+    def __init__(
+        self, thread: str, parts: ThreadParts, assigned: Callable[[], set[TopicPartition]]
+    ) -> None:
+        identity, application = parts.identity, parts.plan.application_id
+        self._thread = thread
+        self._parts, self._clock = parts, parts.clock
+        self._assigned = assigned
+        self._prefix, self._own = f"{application}-", f"{identity.group_instance_id}-"
+        self._watches = (
+            parts.settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+            and parts.settings.membership.static
+            and self._own == f"{application}-{identity.process_id}-"
+        )
+        self._shares: dict[str, frozenset[TopicPartition]] = {}
+        self._absent_since_ms: dict[str, float] = {}
+
+    def see(self, group: GroupDescription) -> None:
+        """Note who is in the group; end what those have left open who have died. Does not wait."""
+        if not self._watches:
+            return
+        now_ms = self._clock.monotonic_ms()
+        present = self._noted(group)
+        for name in list(self._shares):
+            if name in present:
+                self._absent_since_ms.pop(name, None)
+            elif now_ms - self._absent_since_ms.setdefault(name, now_ms) >= _OVER_AFTER_MS:
+                self._forget(name)
+        for name in sorted(self._concerned()):
+            if now_ms - self._absent_since_ms[name] >= _SURE_AFTER_MS:
+                self._forget(name)
+                self._end(name)
+
+    def look_at_ms(self) -> float:
+        """Return when to look at the group once more (of the monotonic clock); mostly never."""
+        if not self._absent_since_ms:
+            return math.inf
+        absent = [self._absent_since_ms[name] for name in self._concerned()]
+        return min(absent, default=math.inf) + _SURE_AFTER_MS
+
+    def _noted(self, group: GroupDescription) -> set[str]:
+        """Note what members have; return the transactional ids of those of other processes."""
+        present = set()
+        for member in group.members:
+            name = member.group_instance_id or ""
+            if name.startswith(self._prefix) and not name.startswith(self._own):
+                present.add(name)
+                if group.settled or member.partitions:
+                    self._shares[name] = member.partitions
+        return present
+
+    def _concerned(self) -> list[str]:
+        """Return the absent ones that had a part of what is here now."""
+        assigned = self._assigned()
+        return [
+            name for name in self._absent_since_ms if not self._shares[name].isdisjoint(assigned)
+        ]
+
+    def _forget(self, name: str) -> None:
+        del self._shares[name], self._absent_since_ms[name]
+
+    def _end(self, name: str) -> None:
+        _log.info(
+            "a member has died: what it left open is aborted",
+            thread=self._thread,
+            transactional_id=name,
+        )
+        pool = self._parts.make_waiting_pool()
+        pool.submit(_use_once, self._parts.clients, name)
+        pool.shutdown(wait=False)
+
+
+def _use_once(clients: ClientFactory, transactional_id: str) -> None:
+    """Take a new epoch of a transactional id: that ends what the last one has left open."""
+    producer = clients.producer(f"{transactional_id}-ended", transactional_id)
+    try:
+        for _ in range(_TRIES):
+            try:
+                producer.init_transactions()
+            except RetriableClientError:
+                continue
+            return
+    except StreamsError as error:
+        _log.warning(
+            "what a member left open ends by its time limit only",
+            transactional_id=transactional_id,
+            why=str(error),
+        )
+    finally:
+        producer.close()

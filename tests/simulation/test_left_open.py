@@ -1,0 +1,152 @@
+"""A process is killed and does not come back: what its transaction held keeps nobody waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from pystreams.testing.simulation import NO_FAULTS, SimulatedProcess
+from tests.simulation.applications import Application, running_tasks
+
+pytestmark = pytest.mark.simulation
+
+PARTITIONS = 4
+STEP_MS = 50
+SESSION_MS = 3000
+TRANSACTION_MS = 5000
+KEYS = [f"k{number}" for number in range(20)]
+ABORTS = "a member has died: what it left open is aborted"
+
+
+class Scene:
+    """An application of several processes that is fed with each step."""
+
+    def __init__(self, root: Path, guarantee: str = "exactly_once_v2", **config: Any) -> None:
+        self.application = Application(root, guarantee, partitions=PARTITIONS, **config)
+        self.fed = 0
+
+    def running(self, *names: str, config: Mapping[str, Any] | None = None) -> list[Any]:
+        """Start processes and let them have their tasks."""
+        processes = [self.application.process(name, config=config) for name in names]
+        for process in processes:
+            process.start()
+        self.run(*processes, for_ms=1000)
+        assert all(running_tasks(process) for process in processes)
+        return processes
+
+    def run(self, *processes: SimulatedProcess, for_ms: int) -> None:
+        clock = self.application.clock
+        end_ms = clock.monotonic_ms() + for_ms
+        while clock.monotonic_ms() < end_ms:
+            self.feed()
+            for process in processes:
+                process.step()
+            clock.advance_ms(STEP_MS)
+
+    def feed(self) -> None:
+        self.application.feed(*KEYS)
+        self.fed += len(KEYS)
+
+    def kill_in_a_transaction(self, process: SimulatedProcess) -> str:
+        """End a process when some of what it sends has arrived; return its transactional id."""
+        name = f"app-{process.process_id}-1"
+        self.application.faults.rates = replace(NO_FAULTS, background=1.0)
+        while not self.is_open(name):
+            self.run(process, for_ms=STEP_MS)
+        self.application.faults.rates = NO_FAULTS
+        process.crash()
+        return name
+
+    def is_open(self, name: str) -> bool:
+        """Return whether a transaction is undecided."""
+        self.application.broker.settle()  # Of one that is decided, markers may be to be written.
+        return name in self.application.broker.transactions.open_ids()
+
+    def until_ended(self, name: str, *processes: SimulatedProcess) -> float:
+        """Run until a transactional id has nothing open; return how long that took (ms)."""
+        clock = self.application.clock
+        began_ms = clock.monotonic_ms()
+        while self.is_open(name):
+            assert clock.monotonic_ms() - began_ms < 3 * TRANSACTION_MS
+            self.run(*processes, for_ms=STEP_MS)
+        return clock.monotonic_ms() - began_ms
+
+
+def test_who_has_the_tasks_of_a_dead_member_ends_what_it_left_open(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    stays, dies = scene.running("p0", "p1")
+    name = scene.kill_in_a_transaction(dies)
+    with capture_logs() as lines:
+        took_ms = scene.until_ended(name, stays)
+
+    assert took_ms < SESSION_MS + 1000 < TRANSACTION_MS
+    assert [line["transactional_id"] for line in lines if line["event"] == ABORTS] == [name]
+    scene.application.run_until_processed(stays)
+    assert len(scene.application.outputs()) == scene.fed
+
+
+def test_of_several_the_one_that_has_none_of_its_tasks_leaves_it_alone(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    stays, other, dies = scene.running("p0", "p1", "p2")
+    name = scene.kill_in_a_transaction(dies)
+    with capture_logs() as lines:
+        scene.until_ended(name, stays, other)
+        scene.run(stays, other, for_ms=2000)
+
+    [told] = [line for line in lines if line["event"] == ABORTS]
+    assert told["thread"] == "app-p1-StreamThread-1"
+
+
+def test_a_member_that_leaves_in_order_and_comes_back_is_not_fenced(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    stays, goes = scene.running("p0", "p1")
+    goes.stop(leave_group=True)
+    scene.run(stays, for_ms=200)
+    goes.start()
+    with capture_logs() as lines:
+        scene.run(stays, goes, for_ms=3000)
+
+    assert not {ABORTS, "joining the group again"} & {line["event"] for line in lines}
+    assert running_tasks(goes)
+
+
+def test_a_member_that_stood_still_and_lives_is_fenced_and_goes_on(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    stays, sleeps = scene.running("p0", "p1")
+    with capture_logs() as lines:
+        scene.run(stays, for_ms=SESSION_MS + 2000)
+        assert len(running_tasks(stays)) == PARTITIONS
+        scene.run(stays, sleeps, for_ms=2000)
+
+    assert ABORTS in {line["event"] for line in lines}
+    assert running_tasks(sleeps)
+    scene.application.run_until_processed(stays, sleeps)
+    assert len(scene.application.outputs()) == scene.fed
+
+
+def test_a_newcomer_that_saw_the_dead_member_ends_it_where_no_other_is_left(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path)
+    [dies] = scene.running("p0")
+    name = scene.kill_in_a_transaction(dies)
+    comes = scene.application.process("p1", newcomer=True)
+    comes.start()
+
+    assert scene.until_ended(name, comes) < SESSION_MS + 1000
+
+
+def test_where_each_task_has_a_transactional_id_nothing_is_left_to_end(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "exactly_once")
+    stays, dies = scene.running("p0", "p1")
+    dies.crash()
+    with capture_logs() as lines:
+        scene.run(stays, for_ms=SESSION_MS + 2000)
+
+    assert len(running_tasks(stays)) == PARTITIONS
+    assert ABORTS not in {line["event"] for line in lines}
