@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference
-from google.type.money_pb2 import Money
 
 from pystreams import ConfigError
 from pystreams.registry import SchemaRegistry
+from tests.registry.messages import Refund
 
 Make = Callable[[SchemaRegistry], object]
 
@@ -64,11 +64,11 @@ WRONG: dict[str, tuple[Make, str]] = {
     "a use that is none": (wrong(write_with="latest"), r"registry.avro: write_with is a SchemaUse"),
     "an id below 0": (wrong_json(write_with=-1), r"registry.json_schema: write_with is .*not -1"),
     "a message in the place of its class": (
-        lambda registry: registry.protobuf(Money()),  # type: ignore[arg-type]
-        r"registry.protobuf takes a message class that protoc has generated, not a Money",
+        lambda registry: registry.protobuf(Refund()),
+        r"registry.protobuf takes a message class that protoc has generated, not a Refund",
     ),
     "no use of Protobuf": (
-        lambda registry: registry.protobuf(Money, write_with="latest"),  # type: ignore[arg-type]
+        lambda registry: registry.protobuf(Refund, write_with="latest"),  # type: ignore[arg-type]
         r"registry.protobuf: write_with is a SchemaUse",
     ),
 }

@@ -29,6 +29,7 @@ from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import TableNode
+from pystreams.topology.declarations.kept_serdes import kept_serde
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
@@ -101,8 +102,8 @@ class Cogroups:
     ) -> DeclaredTable:
         """Declare the table of all records of a key."""
         prefix, names = naming.COGROUP_AGGREGATE, self._graph.names
-        key_serde = self._common_key_serde()
-        store = TableStore.of(chosen, names, prefix, key_serde=key_serde, value_serde=None)
+        key_serde, value_serde = self._common_key_serde(), self._kept_value_serde()
+        store = TableStore.of(chosen, names, prefix, key_serde=key_serde, value_serde=value_serde)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return AggregateOperator(name, Fold(initializer, aggregator))
@@ -122,7 +123,8 @@ class Cogroups:
         """
         windowed = WindowedGroups(next(iter(self.aggregators)), windows)
         prefix, key_serde = naming.COGROUP_AGGREGATE, self._common_key_serde()
-        store = replace(windowed.store(chosen, prefix, key_serde, None), shared=True)
+        value_serde = self._kept_value_serde()
+        store = replace(windowed.store(chosen, prefix, key_serde, value_serde), shared=True)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return windowed.operator(name, replace(fold, aggregator=aggregator))
@@ -138,6 +140,14 @@ class Cogroups:
         """Return the key serde of the groups; None if they do not all have the same."""
         first, *others = [groups.grouped.key_serde for groups in self.aggregators]
         return first if all(serde == first for serde in others) else None
+
+    def _kept_value_serde(self) -> Serde[Any] | None:
+        """Return the first serde of a stream's values that its aggregator's results are of."""
+        kept = (
+            kept_serde(aggregator, groups.grouped.value_serde)
+            for groups, aggregator in self.aggregators.items()
+        )
+        return next((serde for serde in kept if serde is not None), None)
 
     def _declared(
         self,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import BYTES
+from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -31,6 +31,7 @@ from pystreams.topology.declarations.graph_nodes import (
     StoringNode,
 )
 from pystreams.topology.declarations.joined_tables import TableJoinCall, row_joiner
+from pystreams.topology.declarations.kept_serdes import kept_serde
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import StreamPartitioner
@@ -66,6 +67,7 @@ class _ForeignKeyCall:
         joiner: Called with (key, value, foreign value).
         left: Whether rows without a foreign row are in the result.
         partitioners: Where subscriptions and responses go.
+        kept_serde: The serde of one side's values, if the result's are of its type.
         materialized: How the result is kept.
         node_name: Begins the names of all that the join consists of.
     """
@@ -74,6 +76,7 @@ class _ForeignKeyCall:
     joiner: RowJoiner
     left: bool
     partitioners: TableJoined[Any, Any]
+    kept_serde: Serde[Any] | None
     materialized: Materialized[Any, Any]
     node_name: str | None
 
@@ -107,6 +110,7 @@ def join_by_foreign_key(
         row_joiner(call.joiner, with_key=call.with_key),
         call.kind == "left_join",
         table_joined or TableJoined(),
+        kept_serde(call.joiner, table.value_serde, foreign.value_serde),
         materialized,
         call.node_name,
     )
@@ -245,7 +249,7 @@ class _ForeignKeyJoin:
             graph.names,
             naming.FOREIGN_KEY_OUTPUT,
             key_serde=table.key_serde,
-            value_serde=None,
+            value_serde=call.kept_serde,
         )
         node = TableNode(
             name,

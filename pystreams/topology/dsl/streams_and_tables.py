@@ -56,7 +56,13 @@ from pystreams.topology.declarations.global_tables import (
 from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
-from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde, kept_serdes
+from pystreams.topology.declarations.kept_serdes import (
+    Serdes,
+    kept_serde,
+    kept_serde_of_awaited,
+    kept_serde_of_many,
+    kept_serdes,
+)
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
@@ -194,7 +200,8 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         """Replace each value by `mapper(value)`, or by `mapper(key, value)` with the key."""
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         operator = retried(stateless.MapValuesOperator(mapper, with_key=with_key), retry)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+        kept = kept_serde(mapper, self._declared.value_serde)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name, kept))
 
     @overload
     def map_values_batch(
@@ -241,7 +248,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             TopologyError: The mapper takes other parameters, or `max_batch` is no such number.
         """
         operator = held_values.in_batches(mapper, with_key=with_key, max_batch=max_batch)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name))
+        kept = kept_serde_of_many(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name, kept)
+        )
 
     @overload
     def map_values_async(
@@ -291,7 +301,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             TopologyError: The mapper takes other parameters, or an option is out of range.
         """
         operator = held_values.awaited(mapper, options, with_key=with_key)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
+        kept = kept_serde_of_awaited(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name, kept)
+        )
 
     def flat_map(
         self,
@@ -345,7 +358,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         """Replace each value by any number of values, those that `mapper(value)` returns."""
         with_or_without_key(mapper, "flat_map_values", VALUE, with_key=with_key)
         operator = retried(stateless.FlatMapValuesOperator(mapper, with_key=with_key), retry)
-        return KStream(self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name))
+        kept = kept_serde_of_many(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name, kept)
+        )
 
     def select_key(
         self,
@@ -1353,7 +1369,8 @@ class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
             return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
+        kept = kept_serde(aggregator, self._groups.grouped.value_serde)
+        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, kept)
         operator = aggregate.AggregateOperator(store.name, Fold(initializer, aggregator))
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
@@ -1862,7 +1879,7 @@ class KGroupedTable(SaysWhatIsMissing, Generic[K, V]):
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        store = self._groups.store(chosen, None)
+        store = self._groups.store(chosen, kept_serde(adder, self._groups.grouped.value_serde))
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
 
