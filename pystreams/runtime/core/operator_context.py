@@ -42,6 +42,7 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreKind
+from pystreams.topology.contracts.operator import Details, LogLevel
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -300,11 +301,11 @@ class OperatorContext:
         ) from error
 
     def record_dropped(
-        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+        self, node: str, reason: str, details: Details | None = None, level: LogLevel = "warning"
     ) -> None:
-        """Count a record dropped by an operation's semantics, and warn of it now and then."""
+        """Count a record dropped by an operation's semantics, and tell of it now and then."""
         self.dropped_records += 1
-        self.warnings.dropped(node, reason, details)
+        self.warnings.dropped(node, reason, details, level)
 
     def schedule(
         self,

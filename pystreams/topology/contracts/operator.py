@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
@@ -37,6 +37,12 @@ Step = Callable[[Any, Any, int, Headers], None]
 TraceStep = Callable[[str, Step], Step]
 """Given a node's name and step, returns the step that stands in its place: one that tells of each
 record before it hands it on."""
+
+Details = Callable[[], Mapping[str, object]]
+"""Returns fields of a line of the log, where there is one."""
+
+LogLevel = Literal["debug", "info", "warning"]
+"""How loud the log says something."""
 
 STREAM_TIME_PREFIX = "stream-time "
 """Begins the names under which stream times are committed: where there is no room for all numbers,
@@ -157,7 +163,11 @@ class TaskContext(Protocol):
         """
 
     def record_dropped(
-        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+        self,
+        node: str,
+        reason: str,
+        details: Details | None = None,
+        level: LogLevel = "warning",
     ) -> None:
         """Count a record that the operation's semantics drop (null key, ...); the log says why.
 
@@ -165,6 +175,8 @@ class TaskContext(Protocol):
             node: The node.
             reason: Why.
             details: Returns what else the log shall say, when it does: not of each record.
+            level: "info" for what sound input brings about now and then, "debug" for what it does
+                all the time.
         """
 
     def schedule(
