@@ -12,9 +12,10 @@ from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
 from pystreams.serdes import Serde
+from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
-from pystreams.topology.contracts.user_functions import refuse_async
+from pystreams.topology.contracts.user_functions import checked
 
 Made = TypeVar("Made")
 
@@ -121,17 +122,9 @@ class NodeProcessorContext:
         *,
         start_time_ms: int | None = None,
     ) -> Cancellable:
-        if interval_ms < 1:
-            message = (
-                f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
-            )
-            raise ValueError(message)
-        if start_time_ms is not None and start_time_ms < 0:
-            raise ValueError(
-                f"processor {self._node.name!r}: a schedule starts at 0 ms or later, "
-                f"not at {start_time_ms}"
-            )
-        refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
+        where = f"processor {self._node.name!r}"
+        _check_schedule(where, interval_ms, punctuation_type, start_time_ms)
+        checked(punctuator, f"{where}: punctuator", ("timestamp",))
         return self._task.schedule(
             self._node.name, interval_ms, punctuation_type, punctuator, start_time_ms
         )
@@ -169,3 +162,20 @@ class NodeProcessorContext:
             )
             raise TopologyError(message)
         return step
+
+
+def _check_schedule(where: str, interval_ms: int, kind: object, start_time_ms: int | None) -> None:
+    """Refuse what can't be when to call a punctuator."""
+    check_number(where, "interval_ms", interval_ms, None)
+    if interval_ms < 1:
+        raise ValueError(f"{where}: schedule every 1 ms or more, not {interval_ms}")
+    if not isinstance(kind, PunctuationType):
+        raise TopologyError(
+            f"{where}: punctuation_type is PunctuationType.STREAM_TIME or .WALL_CLOCK_TIME, "
+            f"not {kind!r}"
+        )
+    if start_time_ms is None:
+        return
+    check_number(where, "start_time_ms", start_time_ms, None)
+    if start_time_ms < 0:
+        raise ValueError(f"{where}: a schedule starts at 0 ms or later, not at {start_time_ms}")
