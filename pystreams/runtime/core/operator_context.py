@@ -214,11 +214,11 @@ class OperatorContext:
 
     # ------------------------------------------------------------------ what operators call
 
-    def global_store(self, name: str) -> Any:
-        """Return a view of a global store; None if there is none of the name."""
+    def global_store(self, name: str, reader: str) -> Any:
+        """Return a node's view of a global store; None if there is none of the name."""
         if name not in self._plan.topology.global_stores:
             return None
-        return self._settings.global_stores.view(name)
+        return self._settings.global_stores.view(name, reader)
 
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of the task can do."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from pystreams.errors import SerializationError
@@ -96,8 +97,12 @@ class TaskContext(Protocol):
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
 
-    def global_store(self, name: str) -> Any:
-        """Return a view of a global store, which refuses writes; None if there is none of the name.
+    def global_store(self, name: str, reader: str) -> Any:
+        """Return a node's view of a global store, which refuses writes; None if there is none.
+
+        Args:
+            name: The store's.
+            reader: The node's.
 
         Raises:
             StoreNotAvailableError: It is not filled yet.
@@ -239,17 +244,25 @@ class NodeContext:
         task: The task it is compiled for.
         forward: Feeds all children; the child's own step when there is one.
         children: Step of each child by name.
+        restored_from: The topic of each connected store that is restored from one which others
+            write, for nodes that do not fill it: what they wrote would be gone after a restore.
     """
 
-    __slots__ = ("_stores", "children", "forward", "name", "task")
+    __slots__ = ("_stores", "children", "forward", "name", "restored_from", "task")
 
     def __init__(
-        self, name: str, task: TaskContext, children: Mapping[str, Step], stores: frozenset[str]
+        self,
+        name: str,
+        task: TaskContext,
+        children: Mapping[str, Step],
+        stores: frozenset[str],
+        restored_from: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.task = task
         self.children = children
         self.forward = fan_out(list(children.values()))
+        self.restored_from = restored_from
         self._stores = stores
 
     def has_store(self, name: str) -> bool:

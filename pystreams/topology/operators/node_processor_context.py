@@ -12,6 +12,7 @@ from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
 from pystreams.serdes import Serde
+from pystreams.stores.contracts.read_only_store import ReadOnlyStore
 from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
@@ -131,7 +132,7 @@ class NodeProcessorContext:
 
     def get_state_store(self, name: str) -> Any:
         if not self._node.has_store(name):
-            if (shared := self._task.global_store(name)) is not None:
+            if (shared := self._task.global_store(name, self._node.name)) is not None:
                 return shared
             message = (
                 f"processor {self._node.name!r} asks for state store {name!r}, which is not "
@@ -139,7 +140,8 @@ class NodeProcessorContext:
                 "process(..., stores=[...]) or in connect_processor_and_state_stores(...)"
             )
             raise TopologyError(message)
-        return self._task.store(name)
+        store, topic = self._task.store(name), self._node.restored_from.get(name)
+        return store if topic is None else ReadOnlyStore(store, self._no_write(topic))
 
     def headers(self) -> Headers:
         return self._record.headers
@@ -152,6 +154,13 @@ class NodeProcessorContext:
 
     def current_system_time_ms(self) -> int:
         return self._task.time.now_ms
+
+    def _no_write(self, topic: str) -> str:
+        return (
+            f"it is restored from topic {topic!r}, and only what fills it from there may write "
+            f"into it, not processor {self._node.name!r}, whose writes would be gone after a "
+            "restore: send the record to that topic"
+        )
 
     def _child(self, name: str) -> Step:
         step = self._children.get(name)
