@@ -227,9 +227,10 @@ def message_descriptor(model: Any) -> Any:
         ConfigError: It is none.
     """
     descriptor = getattr(model, "DESCRIPTOR", None)
-    if descriptor is None or not hasattr(model, "FromString"):
+    if descriptor is None or not isinstance(model, type) or not hasattr(model, "FromString"):
+        given = repr(model) if descriptor is None else f"a {type(model).__name__}"
         raise ConfigError(
-            f"registry.protobuf takes a message class that protoc has generated, not {model!r}"
+            f"registry.protobuf takes a message class that protoc has generated, not {given}"
         )
     return descriptor
 

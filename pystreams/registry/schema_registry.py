@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.registry.avro import AvroSerde
-from pystreams.registry.json_schema import JsonSchemaSerde
+from pystreams.registry.arguments import check_choice, check_config, check_model, check_schema
+from pystreams.registry.avro import AvroSerde, parsed_schema
+from pystreams.registry.json_schema import JsonSchemaSerde, validator
 from pystreams.registry.protobuf import ProtobufSerde, message_descriptor
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import SchemaChoice
+from pystreams.registry.registry_serde import RegistrySerde, SchemaChoice
 from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrategy
 from pystreams.registry.wire_format import SchemaIdPlace
 from pystreams.serdes import Serde
+from pystreams.typed_values.json_functions import json_functions
+from pystreams.typed_values.plain_functions import plain_functions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -34,6 +37,9 @@ class SchemaRegistry:
         schema_ids: Where its serdes write the id of a record's schema.
         rule_config: What carries out the rules of schemas is configured with, as Confluent's
             `rule_config`: what the key store asks for. It is shown nowhere.
+
+    Raises:
+        ConfigError: An argument is of a wrong type, or packages are missing.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class SchemaRegistry:
         schema_ids: SchemaIdPlace = SchemaIdPlace.PREFIX,
         rule_config: Mapping[str, Any] | None = None,
     ) -> None:
+        check_config(config, schema_ids, rule_config)
         self._client = RegistryClient(config, rule_config)
         self._id_place = schema_ids
 
@@ -70,9 +77,16 @@ class SchemaRegistry:
             is_key: Whether it is for keys, which have a subject of their own.
             subject: How the subject is named.
             write_with: The schema to write with, or the id of one.
+
+        Raises:
+            ConfigError: An argument is of a wrong type, the schema is none of Avro, or packages are
+                missing.
         """
-        choice = SchemaChoice(schema, is_key, subject, write_with, self._id_place)
-        return AvroSerde(self._client, model, choice)
+        choice = self._choice("avro", schema, subject, write_with, is_key=is_key)
+        check_model("avro", model, plain_functions)
+        serde = AvroSerde(self._client, model, choice)
+        _check_schema("avro", serde, lambda own: parsed_schema(self._client, own, ""))
+        return serde
 
     def json_schema(
         self,
@@ -93,9 +107,20 @@ class SchemaRegistry:
             subject: Likewise; the record's name is the schema's title.
             write_with: Likewise.
             validate: Whether values are validated, which costs much more than the rest.
+
+        Raises:
+            ConfigError: As `avro` does.
         """
-        choice = SchemaChoice(schema, is_key, subject, write_with, self._id_place)
-        return JsonSchemaSerde(self._client, model, choice, validate)
+        choice = self._choice("json_schema", schema, subject, write_with, is_key=is_key)
+        check_model("json_schema", model, lambda checked: json_functions(checked, strict=False))
+        serde = JsonSchemaSerde(self._client, model, choice, validate)
+
+        def parse(own: Any) -> None:
+            if validate:
+                validator(self._client, own, "")
+
+        _check_schema("json_schema", serde, parse)
+        return serde
 
     def protobuf(
         self,
@@ -116,11 +141,28 @@ class SchemaRegistry:
             write_with: Likewise.
 
         Raises:
-            ConfigError: It is no such class.
+            ConfigError: It is no such class, or another argument is of a wrong type.
         """
         message_descriptor(model)
-        choice = SchemaChoice(None, is_key, subject, write_with, self._id_place)
+        choice = self._choice("protobuf", None, subject, write_with, is_key=is_key)
         return ProtobufSerde(self._client, model, choice)
+
+    def _choice(
+        self,
+        method: str,
+        schema: Any,
+        subject: SubjectNameStrategy | SubjectName,
+        write_with: SchemaUse | int,
+        *,
+        is_key: bool,
+    ) -> SchemaChoice:
+        check_choice(method, subject, write_with)
+        return SchemaChoice(schema, is_key, subject, write_with, self._id_place)
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self._client.url!r})"
+
+
+def _check_schema(method: str, serde: RegistrySerde[Any], parse: Callable[[Any], object]) -> None:
+    """Refuse a serde whose schema is none of its format."""
+    check_schema(method, serde.choice.schema, serde.own_schema(), serde.schema_type, parse)

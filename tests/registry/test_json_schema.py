@@ -11,7 +11,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from pystreams import SchemaRegistryError
+from pystreams import ConfigError, SchemaRegistryError
 from pystreams.registry import SchemaRegistry, SubjectNameStrategy
 
 POINT = '{"title": "Point", "type": "object", "properties": {"x": {"type": "integer"}}}'
@@ -116,10 +116,15 @@ def test_a_format_is_a_remark_as_in_confluents_serializers(registry: SchemaRegis
 def test_what_is_not_among_the_references_is_looked_for_nowhere(
     registry: SchemaRegistry, reference: str
 ) -> None:
-    write = registry.json_schema(schema=f'{{"$ref": "{reference}"}}').serializer("t")
+    text = f'{{"$ref": "{reference}"}}'
+    registry.client.register_schema("point", Schema("{}", "JSON"))
+    beside = Schema(text, "JSON", [SchemaReference("point.json", "point", 1)])
+    write = registry.json_schema(schema=beside).serializer("t")
 
     with pytest.raises(SchemaRegistryError, match=r"of the values of topic 't'.*other\.json"):
         write(1)
+    with pytest.raises(ConfigError, match=r"is no JSON schema: .*other\.json"):
+        registry.json_schema(schema=text)
 
 
 def test_a_reference_of_a_reference_is_found(registry: SchemaRegistry) -> None:

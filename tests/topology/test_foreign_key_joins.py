@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from pystreams import KTable, Materialized, StreamsBuilder, TableJoined, TopologyError
 from pystreams.serdes import LONG, STRING
@@ -179,6 +180,47 @@ def test_a_late_row_of_a_versioned_table_changes_nothing() -> None:
         pipe(LEFT, "a", "x|1", 10)
         pipe(LEFT, "a", "x|0", 5)
         assert out.read_key_values() == [("a", "x|1+one")]
+
+
+def dropped(logs: list[Any]) -> list[tuple[str, str]]:
+    """Return level and reason of what the log says of dropped records."""
+    lines = [line for line in logs if line["event"] == "records dropped by an operation"]
+    return [(line["log_level"], line["reason"]) for line in lines]
+
+
+def test_an_answer_to_a_row_that_has_changed_since_is_no_warning() -> None:
+    builder = StreamsBuilder()
+    rows = builder.stream(LEFT, key_serde=STRING, value_serde=STRING)
+    left = rows.flat_map_values(lambda value: value.split(",")).to_table(
+        value_serde=STRING, caching=False
+    )
+    right = builder.table(RIGHT, key_serde=STRING, value_serde=STRING)
+    joined = left.join(right, both, foreign_key=named_in)
+    joined.to_stream().to("out", key_serde=STRING, value_serde=STRING)
+    with running(builder) as (pipe, out), capture_logs() as logs:
+        pipe(RIGHT, "b", "B", 1)
+        pipe(LEFT, "a", "b|first,b|second", 2)
+        assert out.read_key_values() == [("a", "b|second+B")]
+
+    assert dropped(logs) == [("debug", "the row has changed since it asked")]
+
+
+def test_a_row_of_an_inner_join_without_a_foreign_key_is_warned_of() -> None:
+    with running(topology("join")) as (pipe, _), capture_logs() as logs:
+        pipe(LEFT, "a", "|none", 1)
+
+    assert dropped(logs) == [("warning", "null foreign key")]
+
+
+def test_a_late_update_of_a_versioned_table_is_no_warning() -> None:
+    builder = StreamsBuilder()
+    left, right = tables(builder, history_retention_ms=1000)
+    left.join(right, both, foreign_key=named_in).to_stream().to("out", value_serde=STRING)
+    with running(builder) as (pipe, _), capture_logs() as logs:
+        pipe(LEFT, "a", "b|first", 5)
+        pipe(LEFT, "a", "b|late", 4)
+
+    assert dropped(logs) == [("info", "a late update of a versioned table")]
 
 
 def test_functions_take_the_key_if_asked_to() -> None:

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pystreams import (
+    CogroupedKStream,
+    FixedKeyProcessor,
+    JoinWindows,
+    KGroupedStream,
+    KGroupedTable,
     KStream,
+    KTable,
+    Processor,
+    ProcessorContext,
+    Record,
     Serde,
     SerializationError,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
+    SessionWindows,
     StreamsBuilder,
     StreamsError,
+    TimeWindowedCogroupedKStream,
+    TimeWindowedKStream,
+    TimeWindows,
     TopologyError,
+    ValueTransformerWithKey,
     serde_of,
     serdes,
 )
@@ -256,3 +273,288 @@ def test_a_serde_of_the_wrong_type_is_told_with_the_users_line(
         values = driver.create_input_topic("in", serdes.STRING, serdes.LONG)
         with pytest.raises(StreamsError, match=rf"\({method} at {LINES}\)"):
             values.pipe_input("a", 1)
+
+
+# ---------------------------------------------------------------------- new values, everywhere
+
+
+def plus(value: int) -> int:
+    return value + 1
+
+
+def both(value: int, other: int) -> int:
+    return value + other
+
+
+def maybe(value: int, other: int | None) -> int | None:
+    return other
+
+
+def adding(key: str, value: int, so_far: int) -> int:
+    return so_far + value
+
+
+def taking(key: str, value: int, so_far: int) -> int:
+    return so_far - value
+
+
+def all_plus(values: list[int]) -> list[int]:
+    return [value + 1 for value in values]
+
+
+def some(value: int) -> Iterator[int]:
+    yield value
+
+
+def two_of_a_kind(value: int) -> tuple[int, int]:
+    return value, value
+
+
+async def answer(value: int) -> int:
+    return value + 1
+
+
+def answered(value: int) -> Awaitable[int]:
+    return answer(value)
+
+
+def untyped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function as one that does not say what it returns."""
+    if inspect.iscoroutinefunction(function):
+
+        async def told_later(*arguments: Any) -> Any:
+            return await function(*arguments)
+
+        made: Any = told_later
+    else:
+
+        def told(*arguments: Any) -> Any:
+            return function(*arguments)
+
+        made = told
+    made.__signature__ = inspect.signature(function)
+    return cast("Callable[..., Any]", made)
+
+
+class Increases(FixedKeyProcessor[str, int, int]):
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+
+    def process(self, record: Record[str, int]) -> None:
+        self.context.forward(record.with_value(record.value + 1))
+
+
+class Moves(Processor[str, int, str, int]):
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+
+    def process(self, record: Record[str, int]) -> None:
+        self.context.forward(record)
+
+
+class MovesMore(Moves):
+    """Says it by its base."""
+
+
+class Transforms(ValueTransformerWithKey[str, int, int]):
+    def transform(self, key: str, value: int | None) -> int | None:
+        return value
+
+
+class TransformsUnsaid:
+    """Has no base of ours, but an annotation."""
+
+    def init(self, context: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+    def transform(self, key: str, value: int | None) -> int | None:
+        return value
+
+
+LONGS: dict[str, Any] = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+TEXTS: dict[str, Any] = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+JOINED = JoinWindows.of_time_difference_with_no_grace(10)
+WINDOWS = TimeWindows.of_size_with_no_grace(10)
+SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)
+
+Declare = Callable[[StreamsBuilder, Callable[[Any], Any]], Any]
+"""Declares an operation with functions as another function leaves them; returns what it makes."""
+
+
+def stream_of(builder: StreamsBuilder, topic: str = "in") -> KStream[str, int]:
+    return builder.stream(topic, **LONGS)
+
+
+def table_of(builder: StreamsBuilder, topic: str = "rows") -> KTable[str, int]:
+    return builder.table(topic, **LONGS)
+
+
+def grouped(builder: StreamsBuilder) -> KGroupedStream[str, int]:
+    return stream_of(builder).group_by_key()
+
+
+def joined_with_itself(stream: KStream[str, int], joiner: Any) -> KStream[str, int]:
+    return stream.join(stream, joiner, JOINED)
+
+
+NEW_VALUES: dict[str, Declare] = {
+    "KStream.map_values": lambda b, f: stream_of(b).map_values(f(plus)),
+    "KStream.map_values, with_key": lambda b, f: stream_of(b).map_values(f(number), with_key=True),
+    "KStream.map_values_batch": lambda b, f: stream_of(b).map_values_batch(f(all_plus)),
+    "KStream.map_values_async": lambda b, f: stream_of(b).map_values_async(f(answer)),
+    "KStream.map_values_async, awaitable": lambda b, f: stream_of(b).map_values_async(f(answered)),
+    "KStream.flat_map_values": lambda b, f: stream_of(b).flat_map_values(f(some)),
+    "KStream.flat_map_values, tuple": lambda b, f: stream_of(b).flat_map_values(f(two_of_a_kind)),
+    "KStream.join, table": lambda b, f: stream_of(b).join(table_of(b), f(both)),
+    "KStream.left_join, table": lambda b, f: stream_of(b).left_join(table_of(b), f(maybe)),
+    "KStream.join, table's type": lambda b, f: b.stream("texts", **TEXTS).join(
+        table_of(b), f(both)
+    ),
+    "KStream.join, stream": lambda b, f: stream_of(b).join(stream_of(b, "on"), f(both), JOINED),
+    "KStream.outer_join, other's type": lambda b, f: b.stream("texts", **TEXTS).outer_join(
+        stream_of(b), f(maybe), JOINED
+    ),
+    "KStream.join, itself": lambda b, f: joined_with_itself(stream_of(b), f(both)),
+    "KStream.join, global table": lambda b, f: stream_of(b).join(
+        b.global_table("g", **LONGS), lambda key, _: key, f(both)
+    ),
+    "KStream.left_join, global table's type": lambda b, f: b.stream("texts", **TEXTS).left_join(
+        b.global_table("g", **LONGS), lambda key, _: key, f(maybe)
+    ),
+    "KGroupedStream.aggregate": lambda b, f: grouped(b).aggregate(int, f(adding)),
+    "KGroupedTable.aggregate": lambda b, f: (
+        table_of(b).group_by(pair).aggregate(int, f(adding), f(taking))
+    ),
+    "TimeWindowedKStream.aggregate": lambda b, f: (
+        grouped(b).windowed_by(WINDOWS).aggregate(int, f(adding))
+    ),
+    "SessionWindowedKStream.aggregate": lambda b, f: (
+        grouped(b).windowed_by(SESSIONS).aggregate(int, f(adding), lambda _, one, two: one + two)
+    ),
+    "CogroupedKStream.aggregate": lambda b, f: (
+        b.stream("texts", **TEXTS)
+        .group_by_key()
+        .cogroup(lambda _key, _text, so_far: so_far)
+        .cogroup(grouped(b), f(adding))
+        .aggregate(int)
+    ),
+    "TimeWindowedCogroupedKStream.aggregate": lambda b, f: (
+        grouped(b).cogroup(f(adding)).windowed_by(WINDOWS).aggregate(int)
+    ),
+    "SessionWindowedCogroupedKStream.aggregate": lambda b, f: (
+        grouped(b)
+        .cogroup(f(adding))
+        .windowed_by(SESSIONS)
+        .aggregate(int, lambda _, one, two: one + two)
+    ),
+    "KTable.map_values": lambda b, f: table_of(b).map_values(f(plus)),
+    "KTable.map_values, kept": lambda b, f: table_of(b).map_values(f(plus), name="kept"),
+    "KTable.join": lambda b, f: table_of(b).join(table_of(b, "others"), f(both)),
+    "KTable.join, kept": lambda b, f: table_of(b).join(table_of(b, "others"), f(both), name="j"),
+    "KTable.outer_join, other's type": lambda b, f: b.table("texts", **TEXTS).outer_join(
+        table_of(b), f(maybe)
+    ),
+    "KTable.join, foreign key": lambda b, f: table_of(b).join(
+        table_of(b, "others"), f(both), foreign_key=str
+    ),
+    "KTable.left_join, foreign key, other's type": lambda b, f: b.table("texts", **TEXTS).left_join(
+        table_of(b), f(maybe), foreign_key=lambda text: text
+    ),
+}
+
+
+def is_complete(declare: Declare, leave: Callable[[Any], Any]) -> bool:
+    """Return whether all serdes are known where an operation's results are written."""
+    builder = StreamsBuilder()
+    made = declare(builder, leave)
+    (made.to_stream() if isinstance(made, KTable) else made).to("out")
+    try:
+        TopologyTestDriver(builder.build()).close()
+    except TopologyError as error:
+        return "has no value serde" not in str(error)
+    return True
+
+
+@pytest.mark.parametrize("operation", NEW_VALUES)
+def test_a_value_serde_stays_if_the_function_says_its_type(operation: str) -> None:
+    assert is_complete(NEW_VALUES[operation], lambda function: function)
+    assert not is_complete(NEW_VALUES[operation], untyped)
+
+
+def test_no_operation_that_makes_new_values_is_left_out_above() -> None:
+    """Operations that keep values, or fold them to one of the same type, are no such."""
+    tried = {operation.partition(",")[0] for operation in NEW_VALUES}
+    pairs = {"KStream.map", "KStream.flat_map", "KTable.group_by", "KStream.left_join"}
+    elsewhere = {"KStream.process", "KStream.process_values", "KTable.transform_values"}
+    kinds = (
+        KStream,
+        KTable,
+        KGroupedStream,
+        KGroupedTable,
+        CogroupedKStream,
+        TimeWindowedKStream,
+        SessionWindowedKStream,
+        TimeWindowedCogroupedKStream,
+        SessionWindowedCogroupedKStream,
+    )
+    kept = {
+        "filter", "filter_not", "select_key", "peek", "foreach", "print", "distinct", "merge",
+        "split", "group_by_key", "repartition", "to", "to_table", "to_stream", "suppress", "count",
+        "reduce", "windowed_by", "cogroup", "emit_strategy", "queryable_store_name",
+    }  # fmt: skip
+    public = {
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        for name in vars(kind)
+        if not name.startswith("_") and name not in kept
+    }
+
+    assert public - pairs - elsewhere - {"KStream.group_by"} == tried - pairs
+
+
+@pytest.mark.parametrize(
+    ("declare", "complete"),
+    [
+        (lambda b: stream_of(b).process_values(Increases), True),
+        (lambda b: stream_of(b).process_values(functools.partial(Increases)), True),
+        (lambda b: b.stream("in", **TEXTS).process_values(Increases), False),
+        (lambda b: stream_of(b).process(Moves), True),
+        (lambda b: stream_of(b).process(MovesMore), True),
+        (lambda b: b.stream("in", **TEXTS).process(Moves), False),
+        (lambda b: table_of(b).transform_values(Transforms), True),
+        (lambda b: table_of(b).transform_values(Transforms, name="kept"), True),
+        (lambda b: table_of(b).transform_values(cast("Any", TransformsUnsaid)), True),
+        (lambda b: b.table("rows", **TEXTS).transform_values(Transforms), False),
+    ],
+)
+def test_a_processors_class_says_what_it_forwards(
+    declare: Callable[[StreamsBuilder], Any], complete: bool
+) -> None:
+    assert is_complete(lambda builder, _: declare(builder), untyped) is complete
+
+
+def test_the_serde_of_what_a_join_is_called_on_is_asked_first() -> None:
+    builder = StreamsBuilder()
+    ints = builder.table("ints", key_serde=serdes.STRING, value_serde=serdes.INT)
+    stream_of(builder).join(ints, both).to("out")
+
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("ints", serdes.STRING, serdes.INT).pipe_input("a", 1)
+        stream_in = driver.create_input_topic("in", serdes.STRING, serdes.LONG)
+        stream_in.pipe_input("a", 2)
+        assert driver.create_output_topic("out", serdes.STRING, serdes.LONG).read_key_values() == [
+            ("a", 3)
+        ]
+
+
+def test_a_serde_that_is_kept_is_taken_before_the_configured_default() -> None:
+    builder = StreamsBuilder()
+    stream_of(builder).map_values(plus).to("out")
+    stream_of(builder, "on").map_values(untyped(plus)).to("default")
+
+    with TopologyTestDriver(builder.build(), {"default.value.serde": "json"}) as driver:
+        driver.create_input_topic("in", serdes.STRING, serdes.LONG).pipe_input("a", 1)
+        driver.create_input_topic("on", serdes.STRING, serdes.LONG).pipe_input("a", 1)
+        assert driver.produced_raw("out")[0][1] == bytes(7) + b"\x02"
+        assert driver.produced_raw("default")[0][1] == b"2"

@@ -36,11 +36,13 @@ def value_of(_key: str, value: str) -> Any:
     return value
 
 
-def joined(left: str, right: str | None) -> str:
+def joined(left: str, right: str | None) -> Any:
+    """Does not say of which type the new values are."""
     return f"{left}{right}"
 
 
-def upper(value: str) -> str:
+def upper(value: str) -> Any:
+    """Does not say it either."""
     return value.upper()
 
 
@@ -159,40 +161,40 @@ CASES = {
             b.table("u", **KEY, **VALUE), joined, name="both", **cure
         ),
         VALUE,
-        ("join(", "state store 'both'", "serde. Give value_serde=... to join(...), or set"),
+        ("join(", "state store 'both'", "type). Give value_serde=... to join(...), or set"),
     ),
     "left table of a join by a foreign key": Case(
         lambda b, _, cure: (
             b.table("t", **KEY, **VALUE)
             .map_values(upper, **cure)
-            .join(b.table("u", **KEY, **VALUE), joined, foreign_key=upper)
+            .join(b.table("u", **KEY, **VALUE), joined, foreign_key=str.upper)
         ),
         VALUE,
-        ("join(", ": map_values(", "values. Give value_serde=... to what makes the left table"),
+        ("join(", ": map_values(", "type). Give value_serde=... to what makes the left table"),
     ),
     "right table of a join by a foreign key": Case(
         lambda b, _, cure: b.table("t", **KEY, **VALUE).join(
-            b.table("u", **KEY, **VALUE).map_values(upper, **cure), joined, foreign_key=upper
+            b.table("u", **KEY, **VALUE).map_values(upper, **cure), joined, foreign_key=str.upper
         ),
         VALUE,
-        ("join(", ": map_values(", "values. Give value_serde=... to what makes the right table"),
+        ("join(", ": map_values(", "type). Give value_serde=... to what makes the right table"),
     ),
     "kept join by a foreign key": Case(
         lambda b, _, cure: b.table("t", **KEY, **VALUE).left_join(
-            b.table("u", **KEY, **VALUE), joined, foreign_key=upper, name="fk", **cure
+            b.table("u", **KEY, **VALUE), joined, foreign_key=str.upper, name="fk", **cure
         ),
         VALUE,
-        ("left_join(", "state store 'fk'", "serde. Give value_serde=... to left_join(...), or"),
+        ("left_join(", "state store 'fk'", "type). Give value_serde=... to left_join(...), or"),
     ),
     "to, of a join's new values": Case(
         lambda b, s, cure: s.join(b.table("t", **KEY, **VALUE), joined).to("out", **cure),
         VALUE,
-        ("to(", ": join(", "makes new values. Give value_serde=... to to(...)"),
+        ("to(", ": join(", "to a serde of one type). Give value_serde=... to to(...)"),
     ),
     "to, of what was computed in batches": Case(
         lambda _, s, cure: s.map_values_batch(list).to("out", **cure),
         VALUE,
-        ("to(", ": map_values_batch(", "makes new values. Give value_serde=... to to(...)"),
+        ("to(", ": map_values_batch(", "to a serde of one type). Give value_serde=... to to(...)"),
     ),
     "join with a versioned table": Case(
         lambda b, s, cure: s.map_values(upper).join(
@@ -202,7 +204,7 @@ CASES = {
             **cure,
         ),
         VALUE,
-        ("join(", "map_values(", "values. Give value_serde=... to join(...), or set"),
+        ("join(", "map_values(", "type). Give value_serde=... to join(...), or set"),
     ),
     "join of streams": Case(
         lambda b, s, cure: s.left_join(
@@ -287,17 +289,27 @@ def test_a_stream_whose_keys_are_new_takes_the_serde_of_the_table_it_is_joined_w
         assert out.read_key_values() == [("x", "xrow")]
 
 
-@pytest.mark.parametrize("operation", ["map_values", "process"])
-def test_what_no_annotation_would_mend_is_not_said_to_want_one(operation: str) -> None:
-    builder = StreamsBuilder()
-    getattr(builder.stream("in", **KEY, **VALUE), operation)(
-        upper if operation == "map_values" else Keeps
-    ).to("out", **KEY)
+class Forwards(Processor[str, str, Any, Any]):
+    """Does not say what it forwards."""
 
-    with pytest.raises(TopologyError, match=f"{operation}.* makes new values. Give") as refused:
+
+@pytest.mark.parametrize(
+    ("operation", "argument", "says"),
+    [
+        ("map_values", upper, "its function's annotated return type"),
+        ("process", Forwards, "its class's type parameters"),
+    ],
+)
+def test_what_could_say_the_type_of_new_values_is_told(
+    operation: str, argument: Any, says: str
+) -> None:
+    builder = StreamsBuilder()
+    getattr(builder.stream("in", **KEY, **VALUE), operation)(argument).to("out", **KEY)
+
+    with pytest.raises(TopologyError, match=f"{operation}.* makes new values, and whether") as told:
         TopologyTestDriver(builder.build())
 
-    assert "annotated" not in str(refused.value)
+    assert f"({says} would say so to a serde of one type). Give" in str(told.value)
 
 
 def test_lines_are_those_of_the_calls() -> None:
@@ -354,12 +366,10 @@ def test_nodes_of_a_topology_are_told_by_their_lines_too() -> None:
         TopologyTestDriver(topology)
 
 
-def test_a_store_of_mapped_values_is_not_said_to_take_a_serde_from_an_annotation() -> None:
+def test_the_own_store_of_mapped_values_is_told_to_be_of_new_ones() -> None:
     builder = StreamsBuilder()
     table = builder.table("in", **KEY, **VALUE)
     table.map_values(upper, materialized=Materialized(name="upper"))
 
-    with pytest.raises(TopologyError, match="Give value_serde=") as refused:
+    with pytest.raises(TopologyError, match=r"'upper' has no value serde: map_values\(\.\.\.\) at"):
         KafkaStreams(builder.build(), {"application.id": "a", "bootstrap.servers": "none:1"})
-
-    assert "annotated" not in str(refused.value)

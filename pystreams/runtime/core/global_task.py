@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
-from pystreams.runtime.core.global_stores import ReadOnlyGlobalStore
+from pystreams.runtime.core.global_stores import global_view
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.source_queue import queue_of_source
@@ -186,10 +186,10 @@ class _GlobalContext(OperatorContext):
 
     stores_of_process: Mapping[str, StateStore]
 
-    def global_store(self, name: str) -> Any:
+    def global_store(self, name: str, reader: str) -> Any:
         """Return a view of another global store, filled or not; None if there is none."""
         store = self.stores_of_process.get(name)
-        return None if store is None else ReadOnlyGlobalStore(store)
+        return None if store is None else global_view(store, reader)
 
     def schedule(self, node: str, *_: Any, **__: Any) -> NoReturn:
         """Refuse.

@@ -42,6 +42,7 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreKind
+from pystreams.topology.contracts.operator import Details, LogLevel
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -213,11 +214,11 @@ class OperatorContext:
 
     # ------------------------------------------------------------------ what operators call
 
-    def global_store(self, name: str) -> Any:
-        """Return a view of a global store; None if there is none of the name."""
+    def global_store(self, name: str, reader: str) -> Any:
+        """Return a node's view of a global store; None if there is none of the name."""
         if name not in self._plan.topology.global_stores:
             return None
-        return self._settings.global_stores.view(name)
+        return self._settings.global_stores.view(name, reader)
 
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of the task can do."""
@@ -300,11 +301,11 @@ class OperatorContext:
         ) from error
 
     def record_dropped(
-        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+        self, node: str, reason: str, details: Details | None = None, level: LogLevel = "warning"
     ) -> None:
-        """Count a record dropped by an operation's semantics, and warn of it now and then."""
+        """Count a record dropped by an operation's semantics, and tell of it now and then."""
         self.dropped_records += 1
-        self.warnings.dropped(node, reason, details)
+        self.warnings.dropped(node, reason, details, level)
 
     def schedule(
         self,

@@ -6,12 +6,13 @@ number, so that an input full of them does not fill the log. What is left is tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import PresentRecord, TaskTime
+from pystreams.topology.contracts.operator import Details, LogLevel
 
 _log = get_logger("pystreams.processing")
 
@@ -29,10 +30,12 @@ class _Records:
     """Records to which one thing has happened, at one node for one reason.
 
     Attributes:
+        level: How loud the log tells of them.
         untold: How many records the log has not told of.
-        told_ms: Wall-clock time of the last warning (ms), None before the first.
+        told_ms: Wall-clock time of the last line (ms), None before the first.
     """
 
+    level: LogLevel
     untold: int = 0
     told_ms: int | None = None
 
@@ -57,16 +60,21 @@ class RecordWarnings:
         self._records: dict[_Kind, _Records] = {}
 
     def dropped(
-        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+        self,
+        node: str,
+        reason: str,
+        details: Details | None = None,
+        level: LogLevel = "warning",
     ) -> None:
         """Take note that a node drops the present record.
 
         Args:
             node: The node.
             reason: Why.
-            details: Returns what else a warning tells of this record.
+            details: Returns what else the log tells of this record.
+            level: How loud.
         """
-        self._add((_DROPPED, node, reason), 1, details)
+        self._add((_DROPPED, node, reason), 1, details, level)
 
     def called_again(self, node: str, error: Exception | None, calls: int = 1) -> None:
         """Take note that a node calls its function again with the present record.
@@ -82,17 +90,21 @@ class RecordWarnings:
         self._add((_CALLED_AGAIN, node, reason), calls, lambda: told)
 
     def tell_rest(self) -> None:
-        """Warn of the records that no warning has told of; a second call does nothing."""
+        """Tell of the records that no line has told of; a second call does nothing."""
         for kind, records in self._records.items():
             if records.untold:
                 self._tell(kind, records, {})
 
     def _add(
-        self, kind: _Kind, count: int, details: Callable[[], Mapping[str, object]] | None
+        self,
+        kind: _Kind,
+        count: int,
+        details: Details | None,
+        level: LogLevel = "warning",
     ) -> None:
         records = self._records.get(kind)
         if records is None:
-            records = self._records[kind] = _Records()
+            records = self._records[kind] = _Records(level)
         records.untold += count
         now_ms, told_ms = self._time.now_ms, records.told_ms
         # A clock that was put back does not silence the log.
@@ -105,5 +117,6 @@ class RecordWarnings:
     def _tell(self, kind: _Kind, records: _Records, last: Mapping[str, object]) -> None:
         what, node, reason = kind
         number = {"records" if what is _DROPPED else "calls": records.untold}
-        _log.warning(what, task=str(self._task_id), node=node, reason=reason, **number, **last)
+        tell = getattr(_log, records.level)
+        tell(what, task=str(self._task_id), node=node, reason=reason, **number, **last)
         records.untold = 0

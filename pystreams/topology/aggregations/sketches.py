@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from types import ModuleType
 from typing import Any, TypeVar, overload
 
@@ -146,13 +147,19 @@ def percentiles(
     Raises:
         TopologyError: The package is not installed, or an argument is out of its range.
     """
-    growth, result = _digest("percentiles", tuple(ranks), compression)
+    given: Any = ranks
+    if not isinstance(given, Iterable):
+        raise TopologyError(
+            "aggregations.percentiles: ranks are several, such as (0.5, 0.99); "
+            f"percentile({given!r}) takes one"
+        )
+    growth, result = _digest("percentiles", tuple(given), compression)
     serde = state_bytes.marked(state_bytes.TDIGEST, "percentiles", BYTES)
     return aggregation_of("percentiles", select, growth, serde, result)
 
 
 def _digest(
-    name: str, ranks: tuple[float, ...], compression: int
+    name: str, ranks: tuple[Any, ...], compression: int
 ) -> tuple[Growth[bytes], Callable[[bytes], tuple[float, ...]]]:
     """Return how a t-digest grows, and what it says.
 
@@ -160,7 +167,7 @@ def _digest(
     others, empty before the first.
     """
     digest_class = _datasketches(name).tdigest_double
-    if not ranks or not all(0 <= rank <= 1 for rank in ranks):
+    if not ranks or not all(isinstance(rank, Real) and 0 <= float(rank) <= 1 for rank in ranks):
         raise TopologyError(
             f"aggregations.{name}: ranks are from 0 to 1, such as 0.99, not {ranks!r}"
         )

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
@@ -37,6 +38,12 @@ Step = Callable[[Any, Any, int, Headers], None]
 TraceStep = Callable[[str, Step], Step]
 """Given a node's name and step, returns the step that stands in its place: one that tells of each
 record before it hands it on."""
+
+Details = Callable[[], Mapping[str, object]]
+"""Returns fields of a line of the log, where there is one."""
+
+LogLevel = Literal["debug", "info", "warning"]
+"""How loud the log says something."""
 
 STREAM_TIME_PREFIX = "stream-time "
 """Begins the names under which stream times are committed: where there is no room for all numbers,
@@ -90,8 +97,12 @@ class TaskContext(Protocol):
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
 
-    def global_store(self, name: str) -> Any:
-        """Return a view of a global store, which refuses writes; None if there is none of the name.
+    def global_store(self, name: str, reader: str) -> Any:
+        """Return a node's view of a global store, which refuses writes; None if there is none.
+
+        Args:
+            name: The store's.
+            reader: The node's.
 
         Raises:
             StoreNotAvailableError: It is not filled yet.
@@ -157,7 +168,11 @@ class TaskContext(Protocol):
         """
 
     def record_dropped(
-        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+        self,
+        node: str,
+        reason: str,
+        details: Details | None = None,
+        level: LogLevel = "warning",
     ) -> None:
         """Count a record that the operation's semantics drop (null key, ...); the log says why.
 
@@ -165,6 +180,8 @@ class TaskContext(Protocol):
             node: The node.
             reason: Why.
             details: Returns what else the log shall say, when it does: not of each record.
+            level: "info" for what sound input brings about now and then, "debug" for what it does
+                all the time.
         """
 
     def schedule(
@@ -227,17 +244,25 @@ class NodeContext:
         task: The task it is compiled for.
         forward: Feeds all children; the child's own step when there is one.
         children: Step of each child by name.
+        restored_from: The topic of each connected store that is restored from one which others
+            write, for nodes that do not fill it: what they wrote would be gone after a restore.
     """
 
-    __slots__ = ("_stores", "children", "forward", "name", "task")
+    __slots__ = ("_stores", "children", "forward", "name", "restored_from", "task")
 
     def __init__(
-        self, name: str, task: TaskContext, children: Mapping[str, Step], stores: frozenset[str]
+        self,
+        name: str,
+        task: TaskContext,
+        children: Mapping[str, Step],
+        stores: frozenset[str],
+        restored_from: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.task = task
         self.children = children
         self.forward = fan_out(list(children.values()))
+        self.restored_from = restored_from
         self._stores = stores
 
     def has_store(self, name: str) -> bool:

@@ -108,7 +108,8 @@ class ProcessorContext(Protocol[KOut, VOut]):
 
         Raises:
             ValueError: The interval is below one millisecond, or the start time below 0.
-            TopologyError: The punctuator is async.
+            TopologyError: One of them is no whole number, the type is none, or the punctuator is
+                async or no function of a time.
         """
 
     def get_state_store(self, name: str) -> Any:

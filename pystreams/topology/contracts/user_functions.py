@@ -81,7 +81,13 @@ def refuse_async(function: object, operation: str) -> None:
 
 
 def checked_supplier(function: Function, node: str, method: str = "process") -> Function:
-    """Return the supplier of a node's processors if it makes a new one at each call.
+    """Return the supplier of a node's processors if it makes a new one at each call."""
+    made_by(function, node, method)
+    return function
+
+
+def made_by(function: Callable[..., Any], node: str, method: str = "process") -> Any:
+    """Return what a supplier makes, one that makes a new object at each call.
 
     It is called twice to see that, as Kafka Streams does; `init` and `close` of what it returns
     are not. So a supplier should only make a processor, and leave the rest to `init`.
@@ -109,7 +115,7 @@ def checked_supplier(function: Function, node: str, method: str = "process") -> 
             f"the supplier of {where} returned the same object twice, {first!r}: tasks and threads "
             "would share it. Make a new processor at each call, as in lambda: MyProcessor(...)"
         )
-    return function
+    return first
 
 
 def check_processor(processor: object, node: str, method: str = "process") -> None:

@@ -25,6 +25,7 @@ from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers
 from pystreams.serdes import BYTES, Serde, headers_deserializer, headers_serializer
 from pystreams.stores.contracts.window import Window, Windowed
+from pystreams.topology.contracts.numbers import check_number
 
 K = TypeVar("K")
 
@@ -231,6 +232,7 @@ def time_windowed_serde(inner: Serde[K], window_size_ms: int) -> Serde[Windowed[
 
     Spec: Kafka WindowedSerdes.timeWindowedSerdeFrom.
     """
+    check_number("time_windowed_serde", "window_size_ms", window_size_ms, None)
     if window_size_ms <= 0:
         raise TopologyError(
             f"time_windowed_serde: window_size_ms must be above 0, not {window_size_ms}"

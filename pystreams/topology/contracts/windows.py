@@ -21,6 +21,7 @@ from enum import Enum
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.window import Window
+from pystreams.topology.contracts.numbers import check_number
 
 _MAX_TIME_MS = (1 << 63) - 1
 
@@ -64,11 +65,11 @@ class TimeWindows:
 
     def __post_init__(self) -> None:
         """Refuse windows that no record can be in."""
-        _check("TimeWindows", "size_ms", self.size_ms, 1)
-        _check("TimeWindows", "grace_period_ms", self.grace_period_ms, 0)
+        check_number("TimeWindows", "size_ms", self.size_ms, 1)
+        check_number("TimeWindows", "grace_period_ms", self.grace_period_ms, 0)
         if self.advance_ms == -1:
             object.__setattr__(self, "advance_ms", self.size_ms)
-        _check("TimeWindows", "advance_ms", self.advance_ms, 1)
+        check_number("TimeWindows", "advance_ms", self.advance_ms, 1)
         if self.advance_ms > self.size_ms:
             raise TopologyError(
                 f"TimeWindows: advance_ms {self.advance_ms} is more than size_ms {self.size_ms}: "
@@ -87,7 +88,7 @@ class TimeWindows:
 
     def advance_by(self, advance_ms: int) -> TimeWindows:
         """Return hopping windows: one begins each `advance_ms`, which is at most the size."""
-        _check("TimeWindows", "advance_ms", advance_ms, 1)
+        check_number("TimeWindows", "advance_ms", advance_ms, 1)
         return replace(self, advance_ms=advance_ms)
 
     def windows_for(self, timestamp: int) -> list[Window]:
@@ -112,7 +113,7 @@ class UnlimitedWindows:
 
     def __post_init__(self) -> None:
         """Refuse a beginning before all time."""
-        _check("UnlimitedWindows", "start_ms", self.start_ms, 0)
+        check_number("UnlimitedWindows", "start_ms", self.start_ms, 0)
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
@@ -156,8 +157,8 @@ class SlidingWindows:
 
     def __post_init__(self) -> None:
         """Refuse times below 0."""
-        _check("SlidingWindows", "time_difference_ms", self.time_difference_ms, 0)
-        _check("SlidingWindows", "grace_period_ms", self.grace_period_ms, 0)
+        check_number("SlidingWindows", "time_difference_ms", self.time_difference_ms, 0)
+        check_number("SlidingWindows", "grace_period_ms", self.grace_period_ms, 0)
 
     @classmethod
     def of_time_difference_with_no_grace(cls, time_difference_ms: int) -> SlidingWindows:
@@ -196,8 +197,8 @@ class SessionWindows:
 
     def __post_init__(self) -> None:
         """Refuse a gap that parts everything."""
-        _check("SessionWindows", "inactivity_gap_ms", self.inactivity_gap_ms, 1)
-        _check("SessionWindows", "grace_period_ms", self.grace_period_ms, 0)
+        check_number("SessionWindows", "inactivity_gap_ms", self.inactivity_gap_ms, 1)
+        check_number("SessionWindows", "grace_period_ms", self.grace_period_ms, 0)
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap_ms: int) -> SessionWindows:
@@ -214,10 +215,3 @@ class SessionWindows:
 
 Windows = TimeWindows | UnlimitedWindows
 """Windows whose number and place a record's time alone decides."""
-
-
-def _check(windows: str, argument: str, value: object, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TopologyError(f"{windows}: {argument} must be a whole number of ms, not {value!r}")
-    if value < minimum:
-        raise TopologyError(f"{windows}: {argument} must be {minimum} or more, not {value}")

@@ -29,7 +29,7 @@ from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
 from pystreams.topology.declarations.declared_table import DeclaredTable, kept_table
 from pystreams.topology.declarations.graph_node import TableNode
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
@@ -98,7 +98,8 @@ class Cogroups:
     ) -> DeclaredTable:
         """Declare the table of all records of a key."""
         prefix, names = naming.COGROUP_AGGREGATE, self._graph.names
-        store = TableStore.of(chosen, names, prefix, Serdes(self._common_key_serde(), None))
+        serdes = Serdes(self._common_key_serde(), self._kept_value_serde())
+        store = TableStore.of(chosen, names, prefix, serdes)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return AggregateOperator(name, Fold(initializer, aggregator))
@@ -116,7 +117,8 @@ class Cogroups:
             node_name: Begins the names of the nodes; None generates them.
         """
         windowed = WindowedGroups(next(iter(self.aggregators)), windows)
-        prefix, serdes = naming.COGROUP_AGGREGATE, Serdes(self._common_key_serde(), None)
+        prefix = naming.COGROUP_AGGREGATE
+        serdes = Serdes(self._common_key_serde(), self._kept_value_serde())
         store = replace(windowed.store(chosen, prefix, serdes), shared=True)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
@@ -133,6 +135,14 @@ class Cogroups:
         """Return the key serde of the groups; None if they do not all have the same."""
         first, *others = [groups.grouped.key_serde for groups in self.aggregators]
         return first if all(serde == first for serde in others) else None
+
+    def _kept_value_serde(self) -> Serde[Any] | None:
+        """Return the first serde of a stream's values that its aggregator's results are of."""
+        kept = (
+            kept_serde(aggregator, groups.grouped.value_serde)
+            for groups, aggregator in self.aggregators.items()
+        )
+        return next((serde for serde in kept if serde is not None), None)
 
     def _declared(
         self,

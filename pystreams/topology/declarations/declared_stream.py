@@ -13,7 +13,7 @@ from typing import Any
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.contracts.user_functions import checked_supplier
+from pystreams.topology.contracts.user_functions import made_by
 from pystreams.topology.contracts.windowed_serdes import WindowedSerde, WindowedStreamPartitioner
 from pystreams.topology.declarations.graph_node import Effect, GraphNode
 from pystreams.topology.declarations.graph_nodes import (
@@ -22,7 +22,7 @@ from pystreams.topology.declarations.graph_nodes import (
     SinkGraphNode,
     UserProcessorNode,
 )
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serdes_of_processor
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming
@@ -56,10 +56,16 @@ class DeclaredStream:
         node = self._node(operator, prefix, name, Effect.SAME)
         return self.followed_by(node, self.key_serde, self.value_serde)
 
-    def new_value(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
-        """Declare an operation that makes new values."""
+    def new_value(
+        self,
+        operator: Operator,
+        prefix: str,
+        name: str | None,
+        value_serde: Serde[Any] | None = None,
+    ) -> DeclaredStream:
+        """Declare an operation that makes new values, with their serde as far as it is known."""
         node = self._node(operator, prefix, name, Effect.NEW_VALUE)
-        return self.followed_by(node, self.key_serde, None)
+        return self.followed_by(node, self.key_serde, value_serde)
 
     def new_key(
         self, operator: Operator, prefix: str, name: str | None, key_serde: Serde[Any] | None
@@ -117,11 +123,11 @@ class DeclaredStream:
             # No number is used up when the name is given.
             name = self.graph.names.node(prefix)
         naming.check_name(name, "a node")
-        checked_supplier(supplier, name)
+        processor = made_by(supplier, name)
         check_store_names(stores, name)
         node = UserProcessorNode(name, supplier, tuple(stores), fixed_key)
-        key_serde = self.key_serde if fixed_key else None
-        return self.followed_by(node, key_serde, None, new_key=not fixed_key)
+        kept = kept_serdes_of_processor(processor, self.serdes, fixed_key=fixed_key)
+        return self.followed_by(node, kept.key, kept.value, new_key=not fixed_key)
 
     def merged_with(self, other: DeclaredStream, name: str | None) -> DeclaredStream:
         """Declare a merge.

@@ -13,7 +13,7 @@ from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_node import GraphNode, TableNeed, TableNode, Wanted
 from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode, TableSourceNode
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
@@ -77,11 +77,12 @@ class DeclaredTable:
         with_key: bool,
     ) -> DeclaredTable:
         """Declare new values."""
-        store = self._store(chosen, naming.TABLE_MAP_VALUES, None)
+        kept = kept_serde(mapper, self.value_serde)
+        store = self._store(chosen, naming.TABLE_MAP_VALUES, kept)
         operator = TableMapValuesOperator(_queryable_name(store), mapper, with_key=with_key)
         name = self.graph.names.node_or(node_name, naming.TABLE_MAP_VALUES)
         derived = self._derived(operator, name, store)
-        return replace(derived, value_serde=chosen.value_serde if chosen is not None else None)
+        return replace(derived, value_serde=(chosen and chosen.value_serde) or kept)
 
     def changes(self, name: str | None) -> DeclaredStream:
         """Declare the stream of the table's changes."""

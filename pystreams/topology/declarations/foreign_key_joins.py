@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import BYTES
+from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -31,7 +31,7 @@ from pystreams.topology.declarations.graph_nodes import (
     StoringNode,
 )
 from pystreams.topology.declarations.joined_tables import TableJoinCall, row_joiner
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import StreamPartitioner
@@ -66,6 +66,7 @@ class _ForeignKeyCall:
         joiner: Called with (key, value, foreign value).
         left: Whether rows without a foreign row are in the result.
         partitioners: Where subscriptions and responses go.
+        kept_serde: The serde of one side's values, if the result's are of its type.
         materialized: How the result is kept.
         node_name: Begins the names of all that the join consists of.
     """
@@ -74,6 +75,7 @@ class _ForeignKeyCall:
     joiner: RowJoiner
     left: bool
     partitioners: TableJoined[Any, Any]
+    kept_serde: Serde[Any] | None
     materialized: Materialized[Any, Any]
     node_name: str | None
 
@@ -106,6 +108,7 @@ def join_by_foreign_key(
         row_joiner(call.joiner, with_key=call.with_key),
         call.kind == "left_join",
         table_joined or TableJoined(),
+        kept_serde(call.joiner, table.value_serde, foreign.value_serde),
         materialized,
         call.node_name,
     )
@@ -239,7 +242,7 @@ class _ForeignKeyJoin:
         )
         graph.add(resolve, source)
         name = self._name("-result", naming.FOREIGN_KEY_OUTPUT)
-        serdes = Serdes(table.key_serde, None)
+        serdes = Serdes(table.key_serde, call.kept_serde)
         store = TableStore.of(call.materialized, graph.names, naming.FOREIGN_KEY_OUTPUT, serdes)
         resolved = DeclaredStream(graph, resolve, sources, *serdes)
         return replace(updated_table(resolved, name, store), key_serde=table.key_serde)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
+from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, with_or_without_key
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_node import GraphNode, Place
 from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode
 from pystreams.topology.declarations.join_call import JoinCall
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
@@ -79,12 +80,14 @@ class DeclaredGlobalTable:
     Attributes:
         node: The operation that makes it.
         store: Name of its store.
+        value_serde: Serde of its values, as far as it is known.
         queryable_store_name: The same if the user gave it.
     """
 
     graph: StreamsGraph
     node: GlobalTableNode
     store: str
+    value_serde: Serde[Any] | None
     queryable_store_name: str | None
 
 
@@ -121,7 +124,7 @@ def declared_global_table(
     source, name = _named(graph, topic, read)
     node = GlobalTableNode(name, source=source, store=store.builder())
     graph.add(node)
-    return DeclaredGlobalTable(graph, node, store.name, store.queryable_name)
+    return DeclaredGlobalTable(graph, node, store.name, read.value_serde, store.queryable_name)
 
 
 def declare_global_store(
@@ -174,7 +177,8 @@ def join_global_table(
     # Kafka names both kinds alike.
     name = stream.graph.names.node_or(name, naming.STREAM_LEFT_JOIN)
     node = ProcessorGraphNode(name, operator, keeps_null_keys=left)
-    return stream.followed_by(node, stream.key_serde, None)
+    value_serde = kept_serde(call.joiner, stream.value_serde, table.value_serde)
+    return stream.followed_by(node, stream.key_serde, value_serde)
 
 
 def _named(graph: StreamsGraph, topic: str, consumed: Consumed[Any, Any]) -> tuple[SourceNode, str]:

@@ -55,6 +55,9 @@ def awaited(
         retries=options.get("retries", 0),
         retry_backoff_ms=options.get("retry_backoff_ms", 100),
     )
+    ordered = options.get("ordered", True)
+    if not isinstance(ordered, bool):
+        raise TopologyError(f"{operation}: ordered is True or False, not {ordered!r}")
     _check_number(operation, "max_in_flight", max_in_flight, 1)
     _check_number(operation, "timeout_ms", limits.timeout_ms, 1)
     _check_number(operation, "retries", limits.retries, 0)
@@ -64,7 +67,7 @@ def awaited(
         with_key=with_key,
         max_in_flight=max_in_flight,
         limits=limits,
-        ordered=options.get("ordered", True),
+        ordered=ordered,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pystreams.topology.contracts.user_functions import with_or_without_key
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNeed, TableNode, Wanted
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
@@ -103,9 +103,11 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
     joiner = row_joiner(call.joiner, with_key=call.with_key)
     names = left.graph.names
     left.graph.check_same_builder(left.node, right.graph, right.node, "join")
+    kept = kept_serde(call.joiner, left.value_serde, right.value_serde)
     store = None
     if chosen is not None:
-        store = TableStore.of(chosen, names, naming.TABLE_MERGE, Serdes(left.key_serde, None))
+        serdes = Serdes(left.key_serde, kept)
+        store = TableStore.of(chosen, names, naming.TABLE_MERGE, serdes)
     name = names.node_or(node_name, naming.TABLE_MERGE)
     join = TableJoin(joiner, left_required=kind != "outer_join", right_required=kind == "join")
     needs = []
@@ -135,7 +137,7 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
         node=node,
         sources=sources,
         key_serde=left.key_serde if store is None else store.key_serde,
-        value_serde=None if store is None else store.value_serde,
+        value_serde=kept if store is None else store.value_serde,
         queryable_store_name=None if store is None else store.queryable_name,
     )
 

@@ -14,6 +14,7 @@ from pystreams.topology.contracts.user_functions import with_or_without_key
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode
 from pystreams.topology.declarations.join_call import JoinCall
+from pystreams.topology.declarations.kept_serdes import kept_serde
 from pystreams.topology.declarations.stream_join_nodes import (
     JoinNames,
     StreamJoin,
@@ -84,7 +85,8 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
     graph.add(node, this.node, that.node)
     sources = this.sources | that.sources
     graph.require_copartition(sources, node.name)
-    return DeclaredStream(graph, node, sources, joined.key_serde, None)
+    value_serde = kept_serde(call.joiner, joined.value_serde, joined.other_value_serde)
+    return DeclaredStream(graph, node, sources, joined.key_serde, value_serde)
 
 
 def _keyed(joiner: Callable[..., Any], *, with_key: bool) -> PairJoiner:

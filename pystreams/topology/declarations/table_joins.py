@@ -15,6 +15,7 @@ from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import GraphNode, TableNeed, TableNode, Wanted
 from pystreams.topology.declarations.graph_nodes import GraceJoinNode, ProcessorGraphNode
 from pystreams.topology.declarations.join_call import JoinCall
+from pystreams.topology.declarations.kept_serdes import kept_serde
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
 from pystreams.topology.operators.joins.stream_table_join import StreamTableJoinOperator
@@ -45,7 +46,9 @@ def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> 
     )
     stream = stream.copartitioned(joined.name, joined.key_serde, joined.value_serde)
     node = _join_node(stream, table.node, joined, call)
-    joined_stream = stream.followed_by(node, joined.key_serde, None)
+    other_serde = joined.other_value_serde or table.value_serde
+    value_serde = kept_serde(call.joiner, joined.value_serde, other_serde)
+    joined_stream = stream.followed_by(node, joined.key_serde, value_serde)
     sources = stream.sources | table.sources
     stream.graph.require_copartition(sources, node.name)
     return replace(joined_stream, sources=sources)

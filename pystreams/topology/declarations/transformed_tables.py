@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.stores.store_builder import StoreBuilder
-from pystreams.topology.contracts.user_functions import checked_supplier
+from pystreams.topology.contracts.user_functions import made_by
 from pystreams.topology.declarations.declared_stream import check_store_names
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNode
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde_of_transformer
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import stores_brought_by
@@ -72,13 +72,13 @@ def transformed_table(
         TopologyError: The supplier does not make a new transformer at each call, or `stores` are
             not names.
     """
+    name = table.graph.names.node_or(node_name, naming.TABLE_TRANSFORM_VALUES)
+    kept = kept_serde_of_transformer(made_by(supplier, name, "transform"), table.value_serde)
+    check_store_names(stores, name)
     store = None
     if chosen is not None and chosen.store_name is not None:
-        serdes = Serdes(table.key_serde, None)
+        serdes = Serdes(table.key_serde, kept)
         store = TableStore.of(chosen, table.graph.names, naming.TABLE_TRANSFORM_VALUES, serdes)
-    name = table.graph.names.node_or(node_name, naming.TABLE_TRANSFORM_VALUES)
-    checked_supplier(supplier, name, "transform")
-    check_store_names(stores, name)
     kept_name = None if store is None else store.name
     node = TransformedNode(
         name,
@@ -96,6 +96,6 @@ def transformed_table(
         table,
         node=node,
         key_serde=(chosen and chosen.key_serde) or table.key_serde,
-        value_serde=chosen.value_serde if chosen is not None else None,
+        value_serde=(chosen and chosen.value_serde) or kept,
         queryable_store_name=kept_name,
     )

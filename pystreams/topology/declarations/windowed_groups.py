@@ -40,7 +40,7 @@ from pystreams.topology.declarations.declared_groups import (
 )
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_nodes import SinkGraphNode
-from pystreams.topology.declarations.kept_serdes import Serdes
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
@@ -130,7 +130,8 @@ class WindowedGroups:
         self, fold: Fold, chosen: Materialized[Any, Any], node_name: str | None
     ) -> DeclaredTable:
         """Declare a fold of the user's."""
-        return self._folded(fold, chosen, node_name, naming.STREAM_AGGREGATE, None)
+        value_serde = kept_serde(fold.aggregator, self.groups.grouped.value_serde)
+        return self._folded(fold, chosen, node_name, naming.STREAM_AGGREGATE, value_serde)
 
     def aggregated_by(
         self,

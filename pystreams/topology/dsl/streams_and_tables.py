@@ -41,7 +41,7 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
-from pystreams.topology.declarations import held_values
+from pystreams.topology.declarations import held_values, kept_serdes
 from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
@@ -56,7 +56,6 @@ from pystreams.topology.declarations.global_tables import (
 from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
-from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde, kept_serdes
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
@@ -158,8 +157,8 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             value_serde: Serde of the new values, likewise.
         """
         operator = stateless.MapOperator(checked(mapper, "map", KEY_VALUE))
-        kept = kept_serdes(mapper, self._declared.serdes)
-        serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
+        kept = kept_serdes.kept_serdes(mapper, self._declared.serdes)
+        serdes = kept_serdes.Serdes(key_serde or kept.key, value_serde or kept.value)
         again = retried(operator, retry)
         return KStream(self._declared.new_record(again, naming.STREAM_MAP, name, serdes))
 
@@ -194,7 +193,8 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         """Replace each value by `mapper(value)`, or by `mapper(key, value)` with the key."""
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         operator = retried(stateless.MapValuesOperator(mapper, with_key=with_key), retry)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+        kept = kept_serdes.kept_serde(mapper, self._declared.value_serde)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name, kept))
 
     @overload
     def map_values_batch(
@@ -241,7 +241,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             TopologyError: The mapper takes other parameters, or `max_batch` is no such number.
         """
         operator = held_values.in_batches(mapper, with_key=with_key, max_batch=max_batch)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name))
+        kept = kept_serdes.kept_serde_of_many(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name, kept)
+        )
 
     @overload
     def map_values_async(
@@ -291,7 +294,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             TopologyError: The mapper takes other parameters, or an option is out of range.
         """
         operator = held_values.awaited(mapper, options, with_key=with_key)
-        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
+        kept = kept_serdes.kept_serde_of_awaited(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name, kept)
+        )
 
     def flat_map(
         self,
@@ -309,8 +315,8 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
             value_serde: Likewise.
         """
         operator = stateless.FlatMapOperator(checked(mapper, "flat_map", KEY_VALUE))
-        kept = kept_serdes(mapper, self._declared.serdes, many=True)
-        serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
+        kept = kept_serdes.kept_serdes(mapper, self._declared.serdes, many=True)
+        serdes = kept_serdes.Serdes(key_serde or kept.key, value_serde or kept.value)
         again = retried(operator, retry)
         return KStream(self._declared.new_record(again, naming.STREAM_FLAT_MAP, name, serdes))
 
@@ -345,7 +351,10 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         """Replace each value by any number of values, those that `mapper(value)` returns."""
         with_or_without_key(mapper, "flat_map_values", VALUE, with_key=with_key)
         operator = retried(stateless.FlatMapValuesOperator(mapper, with_key=with_key), retry)
-        return KStream(self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name))
+        kept = kept_serdes.kept_serde_of_many(mapper, self._declared.value_serde)
+        return KStream(
+            self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name, kept)
+        )
 
     def select_key(
         self,
@@ -362,7 +371,7 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
                 is annotated to return keys of its type, as in `-> str`.
         """
         operator = stateless.SelectKeyOperator(checked(selector, "select_key", KEY_VALUE))
-        serde = key_serde or kept_serde(selector, self._declared.key_serde)
+        serde = key_serde or kept_serdes.kept_serde(selector, self._declared.key_serde)
         again = retried(operator, retry)
         return KStream(self._declared.new_key(again, naming.STREAM_SELECT_KEY, name, serde))
 
@@ -994,7 +1003,9 @@ class KTable(SaysWhatIsMissing, Generic[K, V]):
         """
         checked(selector, "group_by", KEY_VALUE)
         chosen = options_of(Grouped, grouped, options, "group_by")
-        kept = kept_serdes(selector, Serdes(self._declared.key_serde, self._declared.value_serde))
+        kept = kept_serdes.kept_serdes(
+            selector, kept_serdes.Serdes(self._declared.key_serde, self._declared.value_serde)
+        )
         chosen = replace(
             chosen,
             key_serde=chosen.key_serde or kept.key,
@@ -1353,7 +1364,8 @@ class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
             return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
+        kept = kept_serdes.kept_serde(aggregator, self._groups.grouped.value_serde)
+        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, kept)
         operator = aggregate.AggregateOperator(store.name, Fold(initializer, aggregator))
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
@@ -1837,7 +1849,9 @@ class KGroupedTable(SaysWhatIsMissing, Generic[K, V]):
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        store = self._groups.store(chosen, None)
+        store = self._groups.store(
+            chosen, kept_serdes.kept_serde(adder, self._groups.grouped.value_serde)
+        )
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
 

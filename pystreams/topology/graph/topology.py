@@ -210,8 +210,8 @@ class Topology(NodeGraph):
     ) -> Topology:
         """Add a store that is filled from a topic, and restored from there: it has no changelog.
 
-        Other processors that are connected to it read it; they must be in the partitions of its
-        keys. The topic should be compacted.
+        Other processors that are connected to it read it, and can't write into it; they must be in
+        the partitions of its keys. The topic should be compacted.
 
         Args:
             store_builder: Of the store; its changelog is turned off.

@@ -12,9 +12,11 @@ from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
 from pystreams.serdes import Serde
+from pystreams.stores.contracts.read_only_store import ReadOnlyStore
+from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
-from pystreams.topology.contracts.user_functions import refuse_async
+from pystreams.topology.contracts.user_functions import checked
 
 Made = TypeVar("Made")
 
@@ -121,24 +123,16 @@ class NodeProcessorContext:
         *,
         start_time_ms: int | None = None,
     ) -> Cancellable:
-        if interval_ms < 1:
-            message = (
-                f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
-            )
-            raise ValueError(message)
-        if start_time_ms is not None and start_time_ms < 0:
-            raise ValueError(
-                f"processor {self._node.name!r}: a schedule starts at 0 ms or later, "
-                f"not at {start_time_ms}"
-            )
-        refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
+        where = f"processor {self._node.name!r}"
+        _check_schedule(where, interval_ms, punctuation_type, start_time_ms)
+        checked(punctuator, f"{where}: punctuator", ("timestamp",))
         return self._task.schedule(
             self._node.name, interval_ms, punctuation_type, punctuator, start_time_ms
         )
 
     def get_state_store(self, name: str) -> Any:
         if not self._node.has_store(name):
-            if (shared := self._task.global_store(name)) is not None:
+            if (shared := self._task.global_store(name, self._node.name)) is not None:
                 return shared
             message = (
                 f"processor {self._node.name!r} asks for state store {name!r}, which is not "
@@ -146,7 +140,8 @@ class NodeProcessorContext:
                 "process(..., stores=[...]) or in connect_processor_and_state_stores(...)"
             )
             raise TopologyError(message)
-        return self._task.store(name)
+        store, topic = self._task.store(name), self._node.restored_from.get(name)
+        return store if topic is None else ReadOnlyStore(store, self._no_write(topic))
 
     def headers(self) -> Headers:
         return self._record.headers
@@ -160,6 +155,13 @@ class NodeProcessorContext:
     def current_system_time_ms(self) -> int:
         return self._task.time.now_ms
 
+    def _no_write(self, topic: str) -> str:
+        return (
+            f"it is restored from topic {topic!r}, and only what fills it from there may write "
+            f"into it, not processor {self._node.name!r}, whose writes would be gone after a "
+            "restore: send the record to that topic"
+        )
+
     def _child(self, name: str) -> Step:
         step = self._children.get(name)
         if step is None:
@@ -169,3 +171,20 @@ class NodeProcessorContext:
             )
             raise TopologyError(message)
         return step
+
+
+def _check_schedule(where: str, interval_ms: int, kind: object, start_time_ms: int | None) -> None:
+    """Refuse what can't be when to call a punctuator."""
+    check_number(where, "interval_ms", interval_ms, None)
+    if interval_ms < 1:
+        raise ValueError(f"{where}: schedule every 1 ms or more, not {interval_ms}")
+    if not isinstance(kind, PunctuationType):
+        raise TopologyError(
+            f"{where}: punctuation_type is PunctuationType.STREAM_TIME or .WALL_CLOCK_TIME, "
+            f"not {kind!r}"
+        )
+    if start_time_ms is None:
+        return
+    check_number(where, "start_time_ms", start_time_ms, None)
+    if start_time_ms < 0:
+        raise ValueError(f"{where}: a schedule starts at 0 ms or later, not at {start_time_ms}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pystreams.errors import TopologyError
+from pystreams.topology.contracts.numbers import check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class JoinWindows:
             those of a left or outer join that found no match are joined with None.
 
     Raises:
-        TopologyError: The window would end before it begins, or the grace period is below 0.
+        TopologyError: The window would end before it begins, the grace period is below 0, or one
+            is no whole number.
     """
 
     before_ms: int
@@ -35,14 +37,13 @@ class JoinWindows:
 
     def __post_init__(self) -> None:
         """Refuse windows that no record can be in."""
+        check_number("JoinWindows", "before_ms", self.before_ms, None)
+        check_number("JoinWindows", "after_ms", self.after_ms, None)
+        check_number("JoinWindows", "grace_period_ms", self.grace_period_ms, 0)
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 f"JoinWindows: before {self.before_ms} ms and after {self.after_ms} ms make a "
                 "window that ends before it begins: their sum must be 0 or more"
-            )
-        if self.grace_period_ms < 0:
-            raise TopologyError(
-                f"JoinWindows: grace_period_ms must be 0 or more, not {self.grace_period_ms}"
             )
 
     @classmethod
@@ -61,12 +62,9 @@ class JoinWindows:
             grace_period_ms: How long after a window's end records still join, in stream time.
 
         Raises:
-            TopologyError: One of them is below 0.
+            TopologyError: One of them is below 0, or no whole number.
         """
-        if time_difference_ms < 0:
-            raise TopologyError(
-                f"JoinWindows: time_difference_ms must be 0 or more, not {time_difference_ms}"
-            )
+        check_number("JoinWindows", "time_difference_ms", time_difference_ms, 0)
         return cls(time_difference_ms, time_difference_ms, grace_period_ms)
 
     def before(self, time_difference_ms: int) -> JoinWindows:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, Literal, TypedDict
 
-from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.graph.nodes import StreamPartitioner
 from pystreams.topology.operators.idle_time import checked_timeout
 from pystreams.topology.options.given_options import CheckedOptions
@@ -127,8 +127,8 @@ class Repartitioned(CheckedOptions, Generic[K, V]):
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
         super().__post_init__()
-        if self.num_partitions is not None and self.num_partitions < 1:
-            raise TopologyError(f"num_partitions must be 1 or more, not {self.num_partitions}")
+        if self.num_partitions is not None:
+            check_number("Repartitioned", "num_partitions", self.num_partitions, 1, "")
 
 
 class RepartitionedOptions(TypedDict, Generic[K, V], total=False):
@@ -168,9 +168,8 @@ class Joined(CheckedOptions, Generic[K, V, VOther]):
         """Refuse options of a wrong type."""
         super().__post_init__()
         checked_timeout(self.idle_timeout_ms, "Joined")
-        grace = self.grace_period_ms
-        if grace is not None and grace < 0:
-            raise TopologyError(f"Joined: grace_period_ms must be 0 or more ms, not {grace!r}")
+        if self.grace_period_ms is not None:
+            check_number("Joined", "grace_period_ms", self.grace_period_ms, 0)
 
 
 class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):

@@ -14,6 +14,7 @@ from typing import Any, Generic
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Windowed
+from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.options.given_options import CheckedOptions
 from pystreams.topology.options.type_variables import K
 
@@ -52,8 +53,8 @@ class BufferConfig(CheckedOptions):
         """Refuse options of a wrong type, and bounds below 0."""
         super().__post_init__()
         for name, limit in (("max_records", self.record_limit), ("max_bytes", self.byte_limit)):
-            if limit is not None and limit < 0:
-                raise TopologyError(f"BufferConfig: {name} must be 0 or more, not {limit}")
+            if limit is not None:
+                check_number("BufferConfig", name, limit, 0, "")
 
     @classmethod
     def unbounded(cls, *, store_type: StoreEngine | None = None) -> BufferConfig:
@@ -166,11 +167,7 @@ class Suppressed(CheckedOptions, Generic[K]):
         Raises:
             TopologyError: The time is below 0.
         """
-        if time_to_wait_ms < 0:
-            raise TopologyError(
-                "Suppressed.until_time_limit: time_to_wait_ms must be 0 or more, not "
-                f"{time_to_wait_ms}"
-            )
+        check_number("Suppressed.until_time_limit", "time_to_wait_ms", time_to_wait_ms, 0)
         return Suppressed(buffer_config, time_to_wait_ms)
 
     def with_name(self, name: str) -> Suppressed[K]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import index
@@ -20,6 +20,7 @@ from pystreams.topology.contracts.operator import (
 from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
 from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.record_encoder import Encode, once_more, record_encoder, sees_headers
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -60,13 +61,15 @@ def compile_subtopology(
     topology = plan.topology
     steps: dict[str, Step] = {}
     sources: list[CompiledSource] = []
+    restored = plan.source_changelogs(subtopology)
     for name in reversed(subtopology.nodes):
         node = topology.nodes[name]
         children = {child: steps[child] for child in topology.children(name) if child in steps}
         if isinstance(node, SinkNode):
             step = _attach_sink(node, task)
         elif isinstance(node, ProcessorNode):
-            context = NodeContext(name, task, children, frozenset(node.stores))
+            topics = _topics_of_others(topology, node, restored) if restored else {}
+            context = NodeContext(name, task, children, frozenset(node.stores), topics)
             step = node.operator.attach(context)
         else:
             step = fan_out(list(children.values()))
@@ -78,6 +81,17 @@ def compile_subtopology(
             steps[name] = step
     sources.reverse()
     return sources
+
+
+def _topics_of_others(
+    topology: Topology, node: ProcessorNode, restored: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the topics of a node's stores that are restored from one, which it does not read."""
+    return {
+        store: restored[store]
+        for store in node.stores
+        if store in restored and topology.source_changelogs[store] not in node.parents
+    }
 
 
 def _attach_sink(node: SinkNode, task: TaskContext) -> Step:

@@ -51,7 +51,6 @@ from pystreams.topology.operators.user_processor import UserProcessorOperator
 _Part = Literal["key", "value"]
 
 _NEW_KEYS = (SelectKeyOperator, MapOperator, FlatMapOperator, TableRegroupOperator)
-"""Those whose function may say by its annotation that keys, and values, are of the old type."""
 _NEW_VALUES = (
     MapOperator,
     FlatMapOperator,
@@ -241,19 +240,18 @@ def _lost(topology: Topology, need: _Need, part: _Part) -> str:
         return ""
     call = topology.call_of(node.name)
     lost = f": {call.method}(...) at {call.place} makes new {part}s"
-    if not isinstance(node.operator, _NEW_KEYS):
-        return lost
+    of_class = isinstance(node.operator, (UserProcessorOperator, TableTransformValuesOperator))
+    says = "its class's type parameters" if of_class else "its function's annotated return type"
     return (
-        f"{lost}, and whether they are of the type of the old ones is not known (its function's "
-        "annotated return type would say so to a serde of one type)"
+        f"{lost}, and whether they are of the type of the old ones is not known ({says} would say "
+        "so to a serde of one type)"
     )
 
 
 def _lost_by(topology: Topology, need: _Need, part: _Part) -> ProcessorNode | None:
     """Return the nearest node upstream that makes new keys or values, if there is one.
 
-    A store of the call's own takes no serde from the table before it, whatever its type. All else
-    that a call needs is for what comes to it.
+    A store of the call's own is for what it makes; all else that it needs is for what comes to it.
     """
     seen: set[str] = set()
     waiting = [need.node] if need.node else []
@@ -263,12 +261,9 @@ def _lost_by(topology: Topology, need: _Need, part: _Part) -> ProcessorNode | No
             continue
         seen.add(name)
         found = topology.nodes[name]
-        if isinstance(found, ProcessorNode) and _is_new(found, part):
-            own = topology.call_of(name) == need.call
-            if need.is_store and own:
-                return None
-            if not own:
-                return found
+        asked = need.is_store or topology.call_of(name) != need.call
+        if asked and isinstance(found, ProcessorNode) and _is_new(found, part):
+            return found
         waiting.extend(found.parents)
     return None
 

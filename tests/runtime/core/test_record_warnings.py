@@ -58,6 +58,21 @@ def test_the_first_record_is_told_with_node_reason_and_coordinates() -> None:
     ]
 
 
+def test_what_sound_input_brings_about_is_no_warning() -> None:
+    dropping = Dropping()
+    with capture_logs() as logs:
+        dropping.warnings.dropped("join", "late", level="info")
+        dropping.time.now_ms = 60_000
+        dropping.warnings.dropped("join", "late", level="info")
+        dropping.warnings.dropped("join", "stale", level="debug")
+
+    assert [(line["log_level"], line["reason"], line["records"]) for line in logs] == [
+        ("info", "late", 1),
+        ("info", "late", 1),
+        ("debug", "stale", 1),
+    ]
+
+
 def test_later_ones_are_told_once_a_minute_with_their_number() -> None:
     dropping = Dropping()
 

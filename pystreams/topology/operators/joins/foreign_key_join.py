@@ -97,7 +97,7 @@ class SubscriptionSendOperator:
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if type(change) is LateChange:
-                record_dropped(name, "a late update of a versioned table")
+                record_dropped(name, "a late update of a versioned table", level="info")
                 return
             new, old = change
             if new is None and old is None:
@@ -262,7 +262,7 @@ class ForeignTableOperator:
                 record_dropped(name, "null key")
                 return
             if type(change) is LateChange:
-                record_dropped(name, "a late update of a versioned table")
+                record_dropped(name, "a late update of a versioned table", level="info")
                 return
             try:
                 foreign = serialize_foreign(key)
@@ -336,7 +336,7 @@ class ResponseOperator:
                 report_error(error, name)
                 return
             if late or asks is not None:
-                record_dropped(name, "the row has changed since it asked")
+                record_dropped(name, "the row has changed since it asked", level="debug")
                 if asks is not None and not in_turn:
                     waiting.add(serialize_primary(key))
                     # A store of the user's may keep rows without their times: -1.

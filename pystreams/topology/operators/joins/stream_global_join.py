@@ -40,7 +40,7 @@ class StreamGlobalTableJoinOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        get_row = node.task.global_store(self.store).get
+        get_row = node.task.global_store(self.store, node.name).get
         key_of, joiner, left, with_key = self.key_selector, self.joiner, self.left, self.with_key
         forward, report_error, name = node.forward, node.task.report_error, node.name
         record_dropped = node.task.record_dropped

@@ -92,7 +92,7 @@ class TableJoinSideOperator(TableOperator):
                 record_dropped(name, "null key")
                 return
             if type(change) is LateChange:
-                record_dropped(name, "a late update of a versioned table")
+                record_dropped(name, "a late update of a versioned table", level="info")
                 return
             new, old = change
             try:
