@@ -4,10 +4,12 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
-     "former_stores": {}}
+     "former_stores": {},
+     "circles": []}
 
 `pystreams describe --json` prints it, and an application keeps it beside its state. There,
-`former_stores` has what earlier versions have left: their changelogs may still be there.
+`former_stores` has what earlier versions have left: their changelogs may still be there. `circles`
+tells the sinks whose records come back to them, for people.
 
 Names are without the application's id. A number of partitions is None where only a broker knows it.
 What a user's functions do can't be seen, and is not in it.
@@ -32,6 +34,7 @@ from pystreams.topology.operators.tables.results import ResultsOperator
 from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
 from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
+from pystreams.topology.plan.own_output import circles_of
 from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -109,6 +112,7 @@ class _Reader:
                 str(part.id): self._subtopology(part.id) for part in plan.subtopologies
             },
             "former_stores": {},
+            "circles": circles_of(topology),
         }
 
     # ------------------------------------------------------------------ stores

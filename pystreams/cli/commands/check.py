@@ -139,6 +139,8 @@ def _show(found: Comparison) -> None:
         click.echo("neither topology keeps anything")
     elif not found.loses:
         click.echo("nothing is lost")
+    for warning in found.warnings:
+        click.echo(f"\nWARNING: {warning}", err=True)
 
 
 def _at(judged: Judgement) -> str:
