@@ -4,10 +4,13 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
+     "digest": "9f86d081884c7d65",
      "former_stores": {},
      "circles": []}
 
 `pystreams describe --json` prints it, and an application keeps it beside its state. There,
+`digest` tells topologies apart whose state differs, by what stands above it without places in the
+user's code; groups note it (`runtime.cluster.topology_note`).
 `former_stores` has what earlier versions have left: their changelogs may still be there. `circles`
 tells the sinks whose records come back to them, for people.
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,7 +106,7 @@ class _Reader:
                 stores[store] = self._store(store, part.id, restored_from.get(store))
         for store, topic in topology.global_stores.items():
             stores[store] = self._store(store, None, topic)
-        return {
+        found: Fingerprint = {
             "format": FORMAT,
             "stores": stores,
             "repartition_topics": {
@@ -111,6 +115,10 @@ class _Reader:
             "subtopologies": {
                 str(part.id): self._subtopology(part.id) for part in plan.subtopologies
             },
+        }
+        return {
+            **found,
+            "digest": _digest_of(found),
             "former_stores": {},
             "circles": circles_of(topology),
         }
@@ -260,6 +268,18 @@ def _kind(node: ProcessorNode) -> str:
         operator = operator.operator
     name = "" if is_generated(node.name) else node.name
     return f"{type(operator).__name__} {name}"
+
+
+def _digest_of(found: Fingerprint) -> str:
+    """Return what tells it from others: the same on each host, and wherever its code stands."""
+    unplaced = {
+        part: {
+            name: {key: value for key, value in facts.items() if key != "declared"}
+            for name, facts in found[part].items()
+        }
+        for part in ("stores", "repartition_topics", "subtopologies")
+    }
+    return _digest(str(FORMAT), json.dumps(unplaced, sort_keys=True))
 
 
 def _digest(*parts: str) -> str:

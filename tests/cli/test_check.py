@@ -81,6 +81,13 @@ def test_a_new_topology_that_reads_what_it_writes_is_warned_of_and_loses_nothing
     assert run(str(new), str(old)).stderr == ""
 
 
+def test_one_topology_without_a_group_is_wrong_usage(versions: tuple[str, str]) -> None:
+    for topologies in (versions[:1], (*versions, versions[0])):
+        answer = run(*topologies)
+        assert answer.exit_code == 2
+        assert "name OLD and NEW, or NEW and the --group" in answer.stderr
+
+
 @pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json", "described.txt"])
 def test_what_is_no_topology_ends_with_2(
     versions: tuple[str, str], tmp_path: Path, wrong: str

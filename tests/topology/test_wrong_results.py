@@ -3,7 +3,7 @@
 The error names the operation and the line that declares it: the traceback has no line of the user.
 """
 
-# mypy: disable-error-code="arg-type, return-value, type-var, misc"
+# mypy: disable-error-code="arg-type, return-value, list-item"
 
 from __future__ import annotations
 

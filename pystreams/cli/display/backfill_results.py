@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pystreams.cli.display.tables import show_table
+from pystreams.cli.display.times import told_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ def show_age(plan: TopologyPlan, newest_ms: Callable[[], int | None], clock: Clo
     limits = [] if newest is None else moved_limits(plan, newest, now_ms)
     if newest is None or not limits:
         return
-    shown = datetime.fromtimestamp(newest / 1000, UTC).isoformat(timespec="seconds")
+    shown = told_time(newest)
     days = f"{(now_ms - newest) / 86_400_000:,.1f} days"
     click.echo(
         f"The history goes up to about {shown}, {days} ago, and brokers count from now what they "
