@@ -334,6 +334,15 @@ def _state() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         STATE_GROUP, "uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES
     )
+    yield from _counted(
+        STATE_GROUP, "restored-records", "Changelog records restored into the store (not in Kafka)"
+    )
+    yield MetricDefinition(
+        STATE_GROUP,
+        "restore-remaining-records-total",
+        "Changelog offsets still to restore into the store, at most; by the rate above it tells "
+        "how long that takes. Kafka has it of tasks only.",
+    )
     yield MetricDefinition(
         STATE_GROUP,
         "estimate-num-keys",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -325,6 +326,11 @@ def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(
                 "#restore"
             )
             assert "restoring" in chromium.text("#tasks")
+            told = [
+                re.match(r"(\d+) records left · ", row[7]) for row in rows_of(chromium, "#stores")
+            ]
+            left = sum(int(found[1]) for found in told if found is not None)
+            assert left == restoring.restore_remaining_records
         finally:
             listener.go_on.set()
         chromium.wait_for_text("#head .state", "RUNNING")
