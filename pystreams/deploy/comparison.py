@@ -35,7 +35,8 @@ def compare(old: Fingerprint, new: Fingerprint) -> Comparison:
         old: The fingerprint of the one that has made the state.
         new: That of the one to come, under the same application.id.
     """
-    return Comparison.of_all([*_stores(old, new), *_topics(old, new)])
+    judgements = [*_stores(old, new), *_topics(old, new)]
+    return Comparison.of_all(judgements, warnings=new.get("circles", ()))
 
 
 def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:

@@ -4,10 +4,15 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
-     "former_stores": {}}
+     "digest": "9f86d081884c7d65",
+     "former_stores": {},
+     "circles": []}
 
 `pystreams describe --json` prints it, and an application keeps it beside its state. There,
-`former_stores` has what earlier versions have left: their changelogs may still be there.
+`digest` tells topologies apart whose state differs, by what stands above it without places in the
+user's code; groups note it (`runtime.cluster.topology_note`).
+`former_stores` has what earlier versions have left: their changelogs may still be there. `circles`
+tells the sinks whose records come back to them, for people.
 
 Names are without the application's id. A number of partitions is None where only a broker knows it.
 What a user's functions do can't be seen, and is not in it.
@@ -17,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +38,7 @@ from pystreams.topology.operators.tables.results import ResultsOperator
 from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
 from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
+from pystreams.topology.plan.own_output import circles_of
 from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -98,7 +105,7 @@ class _Reader:
                 stores[store] = self._store(store, part.id, restored_from.get(store))
         for store, topic in topology.global_stores.items():
             stores[store] = self._store(store, None, topic)
-        return {
+        found: Fingerprint = {
             "format": FORMAT,
             "stores": stores,
             "repartition_topics": {
@@ -107,7 +114,12 @@ class _Reader:
             "subtopologies": {
                 str(part.id): self._subtopology(part.id) for part in plan.subtopologies
             },
+        }
+        return {
+            **found,
+            "digest": _digest_of(found),
             "former_stores": {},
+            "circles": circles_of(topology),
         }
 
     # ------------------------------------------------------------------ stores
@@ -255,6 +267,18 @@ def _kind(node: ProcessorNode) -> str:
         operator = operator.operator
     name = "" if is_generated(node.name) else node.name
     return f"{type(operator).__name__} {name}"
+
+
+def _digest_of(found: Fingerprint) -> str:
+    """Return what tells it from others: the same on each host, and wherever its code stands."""
+    unplaced = {
+        part: {
+            name: {key: value for key, value in facts.items() if key != "declared"}
+            for name, facts in found[part].items()
+        }
+        for part in ("stores", "repartition_topics", "subtopologies")
+    }
+    return _digest(str(FORMAT), json.dumps(unplaced, sort_keys=True))
 
 
 def _digest(*parts: str) -> str:

@@ -96,9 +96,11 @@ class Comparison:
 
     Attributes:
         judgements: One for each store and repartition topic of either topology.
+        warnings: What else is to be known of the new topology; nothing of it concerns state.
     """
 
     judgements: tuple[Judgement, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     @property
     def loses(self) -> bool:
@@ -114,10 +116,11 @@ class Comparison:
         return {
             "loses": self.loses,
             "judgements": [judged.as_dict() for judged in self.judgements],
+            "warnings": list(self.warnings),
         }
 
     @classmethod
-    def of_all(cls, judgements: Iterable[Judgement]) -> Comparison:
+    def of_all(cls, judgements: Iterable[Judgement], warnings: Iterable[str] = ()) -> Comparison:
         """Return the comparison of these, the worst first."""
         ordered = sorted(judgements, key=lambda judged: -_ORDER.index(judged.verdict))
-        return cls(tuple(ordered))
+        return cls(tuple(ordered), tuple(warnings))

@@ -43,6 +43,12 @@ _WHERE: dict[str, Schema] = {
     "partition": {**_or_null(_COUNT), "description": "null: the whole of a global store."},
     "position": schema_named("Position"),
 }
+_RESTORE = {
+    "restored_records": _COUNT,
+    "remaining_records": {**_COUNT, "description": "At most: offsets of changelogs."},
+    "records_per_s": _NUMBER,
+    "left_s": {**_or_null(_NUMBER), "description": "null while nothing moves."},
+}
 _ENTRY = _with_optional(
     _object(value={}),
     key={},
@@ -113,13 +119,7 @@ SCHEMAS: dict[str, Schema] = {
         e2e_latency_max_ms=_or_null(_NUMBER),
         uncommitted_bytes=_COUNT,
         uncommitted_max_bytes=_COUNT,
-        restore=_object(
-            tasks=_COUNT,
-            restored_records=_COUNT,
-            remaining_records=_COUNT,
-            records_per_s=_NUMBER,
-            left_s=_or_null(_NUMBER),
-        ),
+        restore=_object(tasks=_COUNT, **_RESTORE),
         topics=_list(_object(topic=_TEXT, direction=_TEXT, records=_NUMBER, records_per_s=_NUMBER)),
         tasks=schema_named("Tasks"),
         standby_tasks=schema_named("Tasks"),
@@ -128,7 +128,7 @@ SCHEMAS: dict[str, Schema] = {
             "description": "Those of the group, this one first; null while it can't be described.",
         },
         subtopologies=_list({"type": "object"}),
-        stores=_list(_object(store=_TEXT, task=_TEXT)),
+        stores=_list(_object(store=_TEXT, task=_TEXT, restore=_or_null(_object(**_RESTORE)))),
     ),
     "Process": _object(
         process=_TEXT,

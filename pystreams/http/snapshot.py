@@ -42,6 +42,7 @@ class _Look(NamedTuple):
     by_part: dict[tuple[str, str, str], float]
     by_task: dict[str, int]
     by_node: dict[tuple[str, str], _NodeCounts]
+    by_store: dict[tuple[str, str], int]
 
 
 class Snapshots:
@@ -69,7 +70,7 @@ class Snapshots:
         streams = self._streams
         metrics, threads = streams.metrics(), streams.metadata_for_local_threads()
         tasks = [(thread, task) for thread in threads for task in thread.active_tasks]
-        numbers = streams.statistics()
+        numbers, stores = streams.statistics(), _stores(metrics)
         look = _Look(
             self._clock.monotonic_ms() / 1000,
             numbers.processed_records,
@@ -78,6 +79,7 @@ class Snapshots:
             _by_part(metrics),
             {str(task.task_id): task.processed_records for _, task in tasks},
             _by_node(metrics),
+            {(row["store"], row["task"]): row.get("restored_records_total", 0) for row in stores},
         )
         before = self._look_before(look)
         seconds = max(look.at_s - before.at_s, 1e-9)
@@ -132,7 +134,15 @@ class Snapshots:
                 ],
                 _node_rates(look.by_node, before.by_node, seconds),
             ),
-            "stores": _stores(metrics),
+            "stores": [
+                {
+                    **row,
+                    "restore": _restore_of_store(
+                        row, rate(restored, before.by_store.get(key, restored))
+                    ),
+                }
+                for row, (key, restored) in zip(stores, look.by_store.items(), strict=True)
+            ],
         }
 
     def _look_before(self, look: _Look) -> _Look:
@@ -186,6 +196,23 @@ def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
     return {
         "tasks": numbers.tasks_restoring,
         "restored_records": numbers.restored_records,
+        **_pace(remaining, records_per_s),
+    }
+
+
+def _restore_of_store(row: dict[str, Any], records_per_s: float) -> dict[str, Any] | None:
+    """Return how far the restore of a task's store has come; None while there is none."""
+    remaining = row.get("restore_remaining_records_total", 0)
+    if not remaining:
+        return None
+    return {
+        "restored_records": row["restored_records_total"],
+        **_pace(remaining, records_per_s),
+    }
+
+
+def _pace(remaining: int, records_per_s: float) -> dict[str, Any]:
+    return {
         "remaining_records": remaining,
         "records_per_s": records_per_s,
         "left_s": round(remaining / records_per_s, 1) if records_per_s else None,

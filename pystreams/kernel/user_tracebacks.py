@@ -52,6 +52,11 @@ def is_users(frame: traceback.FrameSummary) -> bool:
     return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
 
 
+def has_users_line(error: BaseException) -> bool:
+    """Return whether the traceback of an error shows a line of the user's code."""
+    return any(map(is_users, traceback.extract_tb(error.__traceback__)))
+
+
 def users_call() -> UsersCall:
     """Return which call in the user's code led here; an empty one when nothing tells."""
     method = ""

@@ -303,6 +303,14 @@ def _topic() -> Iterator[MetricDefinition]:
 def _state() -> Iterator[MetricDefinition]:
     gauge = partial(MetricDefinition, STATE_GROUP)
     yield gauge("uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES)
+    yield from _counted(
+        STATE_GROUP, "restored-records", "Changelog records restored into the store (not in Kafka)"
+    )
+    yield gauge(
+        "restore-remaining-records-total",
+        "Changelog offsets still to restore into the store, at most; by the rate above it tells "
+        "how long that takes. Kafka has it of tasks only.",
+    )
     yield gauge(
         "estimate-num-keys",
         "About how many entries the store has committed, as its engine estimates; after changes of "

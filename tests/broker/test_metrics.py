@@ -7,6 +7,8 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.docs.blocks import ROOT, blocks_of
 from tests.ports import ports_in_a_row
 
 RECORDS = 600
@@ -87,6 +90,15 @@ def config_of(
     }
 
 
+def told_on_the_page(streams: KafkaStreams) -> dict[str, int]:
+    """Return what the Python of docs/metrics.md prints: uncommitted bytes by task."""
+    (block,) = (it for it in blocks_of(ROOT / "docs" / "metrics.md") if it.language == "python")
+    with redirect_stdout(StringIO()) as printed:
+        exec(block.text, {"streams": streams})
+    words = [line.split() for line in printed.getvalue().splitlines()]
+    return {task: int(value) for task, value in words}
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_numbers_add_up_before_and_after_the_commit(
     broker: DevelopmentBroker,
@@ -122,7 +134,7 @@ def test_numbers_add_up_before_and_after_the_commit(
         wait_until(lambda: streams.error or all_sent(), "all records processed, and what came sent")
         assert streams.error is None
         wait_until(lambda: streams.state.value == "RUNNING", "all tasks run")
-        seen = Scrape(port)
+        seen, told = Scrape(port), told_on_the_page(streams)
     finally:
         streams.close(DEADLINE_S)
     after = {(name.name, name.group): value for name, value in streams.metrics().items()}
@@ -134,6 +146,8 @@ def test_numbers_add_up_before_and_after_the_commit(
     assert seen.total("pystreams_task_process_total") == RECORDS
     assert seen.total("pystreams_task_process_total", task_id="0_0") > 0
     assert seen.total("pystreams_task_dropped_records_total") == 0
+    assert sorted(told) == ["0_0", "0_1"]
+    assert sum(told.values()) == KEYS * ENTRY_BYTES
     assert seen.total("pystreams_state_uncommitted_bytes") == KEYS * ENTRY_BYTES
     assert seen.total("pystreams_thread_commit_total") == 0
     assert seen.total("pystreams_alive_stream_threads") == 1

@@ -65,6 +65,29 @@ def test_what_describe_prints_and_a_state_directory_stand_for_a_topology(
         ]
 
 
+def test_a_new_topology_that_reads_what_it_writes_is_warned_of_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text(HEAD + 'words.to("out")\n')
+    new.write_text(HEAD + 'words.to("in")\n')
+
+    told, as_json = run(str(old), str(new)), run(str(old), str(new), "--json")
+
+    assert (told.exit_code, as_json.exit_code) == (0, 0)
+    (warning,) = json.loads(as_json.stdout)["warnings"]
+    assert f"WARNING: {warning}" in told.stderr
+    assert "writes to topic 'in', which the topology reads" in warning
+    assert run(str(new), str(old)).stderr == ""
+
+
+def test_one_topology_without_a_group_is_wrong_usage(versions: tuple[str, str]) -> None:
+    for topologies in (versions[:1], (*versions, versions[0])):
+        answer = run(*topologies)
+        assert answer.exit_code == 2
+        assert "name OLD and NEW, or NEW and the --group" in answer.stderr
+
+
 @pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json", "described.txt"])
 def test_what_is_no_topology_ends_with_2(
     versions: tuple[str, str], tmp_path: Path, wrong: str

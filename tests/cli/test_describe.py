@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +14,6 @@ from pystreams.topology.graph.description import (
     SubtopologyDescription,
     TopologyDescription,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CODE = """
 from pystreams.topology.graph.topology import Topology
@@ -107,3 +104,15 @@ def test_serdes_that_are_missing_are_told_beside_the_text(
     monkeypatch.setenv("PYSTREAMS_DEFAULT_KEY_SERDE", "string")
     monkeypatch.setenv("PYSTREAMS_DEFAULT_VALUE_SERDE", "string")
     assert CliRunner().invoke(describe, [file]).stderr == ""
+
+
+def test_a_topology_that_reads_what_it_writes_is_warned_of(file: str) -> None:
+    path = Path(file)
+    path.write_text(CODE.replace("orders-out", "orders-in"))
+
+    answer = CliRunner().invoke(describe, [file])
+
+    assert answer.exit_code == 0
+    assert f"WARNING: sink 'out' (add_sink at {file}:6) writes to topic 'orders-in'" in (
+        answer.stderr
+    )

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
+from structlog.testing import capture_logs
 
 from pystreams import KafkaStreams
 from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.commands.check import check
 from pystreams.cli.commands.status import status
 from pystreams.cli.commands.topics import topics
 from tests import names
@@ -20,6 +22,15 @@ from tests.broker.writing import Writer
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
+COUNT = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+words = builder.stream("{name}-in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+words.group_by_key().count(name="{store}").to_stream().to(
+    "{name}-out", value_serde=serdes.LONG
+)
+"""
 CODE = """
 from pystreams import StreamsBuilder, serdes
 
@@ -35,28 +46,29 @@ class Group:
         self.name = names.unique_name("status")
         self.file = directory / "topology.py"
         self.file.write_text(CODE.format(name=self.name))
-        self._servers = broker.bootstrap_servers
+        self.servers = broker.bootstrap_servers
         self._directory = directory
         words = ["create", f"{self.name}-in", f"{self.name}-out", "--partitions", "2"]
-        CliRunner().invoke(topics, [*words, "-c", f"bootstrap.servers={self._servers}"])
+        CliRunner().invoke(topics, [*words, "-c", f"bootstrap.servers={self.servers}"])
 
-    def streams(self) -> KafkaStreams:
+    def streams(self, **more: Any) -> KafkaStreams:
         config = {
             "application.id": self.name,
-            "bootstrap.servers": self._servers,
+            "bootstrap.servers": self.servers,
             "state.dir": str(self._directory / "state"),
             "processing.guarantee": "exactly_once",
             "commit.interval.ms": 100,
+            **more,
         }
         return KafkaStreams(load_topology(str(self.file)).topology, config)
 
     def write(self, partition: int, timestamp: int) -> None:
-        writer = Writer(self._servers)
+        writer = Writer(self.servers)
         writer.write(f"{self.name}-in", "x", "k", partition, timestamp)
         writer.flush()
 
     def ask(self, *options: str) -> Result:
-        words = [self.name, *options, "-c", f"bootstrap.servers={self._servers}"]
+        words = [self.name, *options, "-c", f"bootstrap.servers={self.servers}"]
         return CliRunner().invoke(status, words)
 
     def told(self, *options: str) -> dict[str, Any]:
@@ -64,6 +76,10 @@ class Group:
         assert answer.exit_code == 0, answer.output
         told: dict[str, Any] = json.loads(answer.stdout)
         return told
+
+    def standby_tasks(self) -> list[str]:
+        members = self.told()["members"]
+        return sorted(task for member in members for task in member["standby_tasks"])
 
     def lags(self) -> list[int]:
         return [partition["lag_records"] for partition in self.told()["partitions"]]
@@ -96,6 +112,94 @@ def test_members_tasks_and_lag_are_told_while_it_runs_and_after(group: Group) ->
     shown = group.ask("--topology", str(group.file)).stdout
     assert "lag: 2 records" in shown
     assert f"{group.name}-in-1  0_1 " in shown
+
+
+def counting(group: Group, store: str = "counts") -> str:
+    """Let the group count; return the topology's file."""
+    group.file.write_text(COUNT.format(name=group.name, store=store))
+    return str(group.file)
+
+
+def test_tasks_and_standbys_are_told_by_what_the_group_has_noted(
+    group: Group, tmp_path: Path
+) -> None:
+    counting(group)
+    standbys = {"num.standby.replicas": 1}
+    with (
+        group.streams(**standbys) as first,
+        group.streams(**standbys, **{"state.dir": str(tmp_path / "elsewhere")}) as second,
+    ):
+        for partition in (0, 1):
+            group.write(partition, 1)
+        wait_until(
+            lambda: sum(each.statistics().processed_records for each in (first, second)) == 2,
+            "processed",
+        )
+        wait_until(
+            lambda: group.standby_tasks() == ["0_0", "0_1"], "a standby of each task is told"
+        )
+        told = group.told()
+
+    (noted,) = told["topologies"]
+    assert noted["partitions"] == 2
+    for member in told["members"]:
+        (own,) = [
+            each["task"] for each in told["partitions"] if each["member"] == member["client_id"]
+        ]
+        assert own not in member["standby_tasks"]
+    shown = group.ask().stdout
+    assert f"topology: {noted['digest']}, since 20" in shown
+    assert f"{group.name}-in-1  0_1 " in shown
+
+
+def test_check_takes_what_the_group_has_noted_for_the_old_topology(
+    group: Group, tmp_path: Path
+) -> None:
+    file, servers = counting(group), f"bootstrap.servers={group.servers}"
+    new = tmp_path / "new.py"
+    new.write_text(COUNT.format(name=group.name, store="totals"))
+
+    def checked(*topologies: str) -> Result:
+        return CliRunner().invoke(check, [*topologies, "--group", group.name, "-c", servers])
+
+    nothing = checked(file)
+    with group.streams() as streams:
+        group.write(0, 1)
+        wait_until(lambda: streams.statistics().processed_records == 1, "processed")
+        wait_until(lambda: group.told()["topologies"], "committed")
+        while_it_runs = checked(str(new))
+    same, other, both, wrong = (
+        checked(*topologies)
+        for topologies in ([file], [str(new)], [file, str(new)], [str(new), file])
+    )
+
+    assert nothing.exit_code == 1
+    assert "has committed nothing" in nothing.stderr
+    assert "It runs on " in while_it_runs.stderr
+    assert (same.exit_code, "nothing is lost" in same.stdout) == (0, True), same.output
+    assert other.exit_code == 1
+    assert f"new.py is not what group '{group.name}' runs" in other.stderr
+    assert both.exit_code == 1
+    assert "STARTS EMPTY, OLD DATA ORPHANED: store counts" in both.stdout
+    assert wrong.exit_code == 1
+    assert wrong.stdout == ""
+    assert "is not what group" in wrong.stderr
+
+
+def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
+    group: Group, tmp_path: Path
+) -> None:
+    counting(group)
+    with group.streams() as streams:
+        group.write(0, 1)
+        wait_until(lambda: streams.statistics().processed_records == 1, "processed")
+    counting(group, "totals")
+    elsewhere = {"state.dir": str(tmp_path / "elsewhere")}
+    with capture_logs() as logs, group.streams(**elsewhere) as streams:
+        wait_until(lambda: streams.state.name == "RUNNING", "running")
+
+    (told,) = [line for line in logs if "the group ran another topology before" in line["event"]]
+    assert told["former_digest"] == group.told()["topologies"][0]["digest"]
 
 
 def test_a_member_that_runs_another_topology_is_marked(group: Group, tmp_path: Path) -> None:

@@ -74,10 +74,19 @@ def test_a_process_that_restores_is_alive_and_says_what_is_left(
         assert (refused.status, refused.json()["reason"]) == (503, "NOT_ACTIVE")
         (task,) = application.ask("/v1/tasks").json()
         assert task["state"] == "restoring"
+        (store,) = _status(application)["stores"]
+        assert store["restore"] == {
+            "restored_records": 0,
+            "remaining_records": 20,
+            "records_per_s": 0.0,
+            "left_s": None,
+        }
 
         application.streams.resume()
         wait_until(lambda: health(application) == (200, 200), "ready")
         assert application.ask("/v1/stores/counts/19").json()["value"] == 1
+        wait_until(lambda: _status(application)["stores"][0]["restore"] is None, "over")
+        assert _status(application)["stores"][0]["restored_records_total"] == 20
 
 
 def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(

@@ -40,6 +40,14 @@ def test_each_metric_is_defined_once() -> None:
     assert {group for group, _ in names} == set(GROUP_TAGS)
 
 
+OF_RESTORES = {
+    "restored-records-total",
+    "restored-records-rate",
+    "restore-remaining-records-total",
+}
+"""Kafka has them of tasks only."""
+
+
 def test_the_metrics_of_kip_892_are_there_at_info() -> None:
     at_info = {
         metric.name
@@ -47,7 +55,7 @@ def test_the_metrics_of_kip_892_are_there_at_info() -> None:
         if metric.group == STATE_GROUP and metric.level is RecordingLevel.INFO
     }
 
-    assert at_info == KIP_892 | OF_ROCKSDB
+    assert at_info == KIP_892 | OF_ROCKSDB | OF_RESTORES
 
 
 def test_operations_of_stores_are_there_at_debug() -> None:

@@ -228,12 +228,3 @@ def test_record_whose_function_failed_is_dropped_when_the_handler_says_so(
     operation(words, fail).foreach(lambda key, value: None)
 
     assert run(drive, ("a", "bad"), processing_exception_handler="continue") == []
-
-
-def test_map_that_returns_no_pair_is_the_mappers_error(
-    words: KStream[str, str], drive: Any
-) -> None:
-    words.map(lambda key, value: value, name="swap").to("out")  # type: ignore[arg-type, return-value]
-
-    with pytest.raises(ProcessingError, match="swap"):
-        run(drive, ("a", "x"))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pystreams.cli.application.group_topology import check_group
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.options.groups import ApplicationOptions, configuration_options
+from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -22,19 +23,31 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
+@click.argument("topologies", metavar="[OLD] NEW", nargs=-1, required=True)
+@click.option(
+    "--group",
+    metavar="APPLICATION.ID",
+    help="Ask the broker what the group runs: without OLD, whether NEW is that; with OLD, whether "
+    "OLD is.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-@configuration_options
+@application_options
 @click.pass_context
 def check(
-    ctx: click.Context, old: str, new: str, *, as_json: bool, application: ApplicationOptions
+    ctx: click.Context,
+    topologies: tuple[str, ...],
+    *,
+    group: str | None,
+    as_json: bool,
+    application: ApplicationOptions,
 ) -> None:
     """Tell what a deploy does to state: what NEW makes of what OLD has left.
 
     Each of OLD and NEW is a topology (FILE or MODULE:ATTRIBUTE), the JSON that `pystreams describe
     --json` has printed, or a state directory (<state.dir>/<application.id>) in which an application
-    has run. Topologies are loaded in a process each. No broker is asked, and nothing is changed.
+    has run. Topologies are loaded in a process each, and nothing is changed. A broker is asked with
+    --group alone: a group notes which topology has committed its offsets, as a digest. NEW needs no
+    OLD if it is the same as far as state goes.
 
     Each store and repartition topic gets a verdict: kept; rebuilt from its changelog; new; kept,
     and may be wrong; starts empty, old data orphaned; refused at the start; wrong results. The last
@@ -43,18 +56,25 @@ def check(
     \b
     Exit codes:
       0    nothing is lost
-      1    something is, or may be
+      1    something is, or may be; or the group runs another topology
       2    wrong usage or topology
+      3    no broker answers
 
     \b
     Examples:
       pystreams check deployed.json orders.py
       pystreams check /var/lib/pystreams/orders shop.orders:builder --json
+      pystreams check orders.py --group orders --config production.toml
     """
     from pystreams.deploy.comparison import compare
 
+    if len(topologies) > 2 or (len(topologies) == 1 and group is None):
+        raise click.UsageError("name OLD and NEW, or NEW and the --group that it is deployed over")
     with streams_errors_as_exit_codes():
-        found = compare(_fingerprint(old, application), _fingerprint(new, application))
+        known = [_fingerprint(reference, application) for reference in topologies]
+        if group is not None:
+            check_group(group, topologies[0], known[0], application)
+        found = compare(known[0], known[-1])
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -140,3 +160,5 @@ def _show(found: Comparison) -> None:
         click.echo("neither topology keeps anything")
     elif not found.loses:
         click.echo("nothing is lost")
+    for warning in found.warnings:
+        click.echo(f"\nWARNING: {warning}", err=True)

@@ -35,11 +35,14 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
     into Markdown on many forges. JSON has stores, windows, serdes and internal topics: what decides
     whether a later version goes on with the state of this one. Nothing is run, no broker is needed.
     """
+    from pystreams.topology.plan.own_output import circles_of
+
     with streams_errors_as_exit_codes():
         loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
         missing = "" if config is None else _missing_serdes(loaded, config)
         fingerprint = _fingerprint(loaded, config) if as_json else None
+        circles = circles_of(loaded.topology)
     if as_json:
         click.echo(json.dumps(fingerprint, indent=1))
     elif mermaid:
@@ -52,6 +55,8 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
         click.echo(
             f"\nUnless its configuration says otherwise, it will not run:\n{missing}", err=True
         )
+    for circle in circles:
+        click.echo(f"\nWARNING: {circle}", err=True)
 
 
 def _fingerprint(loaded: LoadedTopology, config: StreamsConfig | None) -> Fingerprint:

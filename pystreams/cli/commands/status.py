@@ -11,6 +11,7 @@ import click
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.times import told_time
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.errors import StreamsError
@@ -19,7 +20,6 @@ from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
-    from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 @click.command()
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--topology",
     "reference",
     metavar="FILE|MODULE:ATTRIBUTE",
-    help="The application's topology: names its tasks, and members that run another one.",
+    help="The application's topology: names members that run another one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @application_options
@@ -39,8 +39,9 @@ def status(
 
     It asks the broker, and changes nothing. Lag is what is not committed yet; in seconds it is how
     long ago the oldest such record was written, by its timestamp. Members that have died are listed
-    until their session ends. With --topology, and num.standby.replicas set in the configuration, it
-    says which tasks members keep warm for others.
+    until their session ends. Which tasks partitions belong to, and which ones members keep warm for
+    others, is what the group has noted with its offsets; with --topology, what that and
+    num.standby.replicas in the configuration say.
 
     \b
     Exit codes:
@@ -82,12 +83,12 @@ def status(
                 f"there is no group {group!r}: it has no members and has committed nothing"
             )
     if as_json:
-        click.echo(json.dumps(_as_dict(group, found, plan), indent=2))
+        click.echo(json.dumps(_as_dict(group, found), indent=2))
     else:
-        _show(group, found, plan)
+        _show(group, found)
 
 
-def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
+def _show(group: str, found: GroupStatus) -> None:
     from pystreams.cli.display.tables import show_table
 
     members = len(found.members)
@@ -96,11 +97,14 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
         state = "nobody is in it"
     lag = sum(partition.lag_records for partition in found.partitions)
     click.echo(f"{group}: {state}, {members} {'member' if members == 1 else 'members'}")
-    click.echo(f"lag: {lag:,} records, {_seconds(found.partitions)}\n")
+    click.echo(f"lag: {lag:,} records, {_seconds(found.partitions)}")
+    for noted in found.topologies[:1]:
+        click.echo(f"topology: {noted.digest}, since {told_time(noted.started_ms)}")
+    click.echo()
     if members:
         rows = []
         for member in found.members:
-            tasks = _tasks(member.partitions, plan)
+            tasks = _tasks(member.partitions, found)
             row = [member.client_id, member.host, str(len(member.partitions)), tasks]
             if any(found.standbys.values()):
                 row.append(", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-")
@@ -114,7 +118,7 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
         [
             (
                 str(partition.partition),
-                _task(partition.partition, plan),
+                _task(partition.partition, found) or "-",
                 "-" if partition.next_offset is None else f"{partition.next_offset:,}",
                 f"{partition.lag_records:,}",
                 _seconds([partition]),
@@ -128,10 +132,18 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
         click.echo(f"\nANOTHER TOPOLOGY: {stranger}")
 
 
-def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[str, object]:
+def _as_dict(group: str, found: GroupStatus) -> dict[str, object]:
     return {
         "group": group,
         "settled": found.settled,
+        "topologies": [
+            {
+                "digest": noted.digest,
+                "started_ms": noted.started_ms,
+                "partitions": noted.partitions,
+            }
+            for noted in found.topologies
+        ],
         "members": [
             {
                 "client_id": member.client_id,
@@ -146,7 +158,7 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
             {
                 "topic": partition.partition.topic,
                 "partition": partition.partition.partition,
-                "task": _task(partition.partition, plan) if plan else None,
+                "task": _task(partition.partition, found),
                 "committed": partition.next_offset,
                 "lag_records": partition.lag_records,
                 "lag_ms": partition.waiting_ms,
@@ -157,15 +169,16 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
     }
 
 
-def _task(partition: TopicPartition, plan: TopologyPlan | None) -> str:
-    part = None if plan is None else plan.subtopology_of_topic(partition.topic)
-    return "-" if part is None else f"{part.id}_{partition.partition}"
+def _task(partition: TopicPartition, found: GroupStatus) -> str | None:
+    part = found.subtopologies.get(partition.topic)
+    return None if part is None else f"{part}_{partition.partition}"
 
 
-def _tasks(partitions: frozenset[TopicPartition], plan: TopologyPlan | None) -> str:
-    """Return the tasks that partitions belong to; without a topology, their topics."""
-    if plan is not None:
-        return ", ".join(sorted({_task(partition, plan) for partition in partitions})) or "-"
+def _tasks(partitions: frozenset[TopicPartition], found: GroupStatus) -> str:
+    """Return the tasks that partitions belong to; where these are not known, their topics."""
+    tasks = {_task(partition, found) for partition in partitions}
+    if None not in tasks:
+        return ", ".join(sorted(filter(None, tasks))) or "-"
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, number in sorted(partitions):
         by_topic[topic].append(number)

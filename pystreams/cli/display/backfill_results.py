@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from pystreams.cli.display.tables import show_table
+from pystreams.cli.display.times import told_time
 from pystreams.kernel.clock import Clock
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def show_age(plan: TopologyPlan, newest_ms: Callable[[], int | None], clock: Clo
     limits = [] if newest is None else moved_limits(plan, newest, now_ms)
     if newest is None or not limits:
         return
-    shown = datetime.fromtimestamp(newest / 1000, UTC).isoformat(timespec="seconds")
+    shown = told_time(newest)
     days = f"{(now_ms - newest) / 86_400_000:,.1f} days"
     click.echo(
         f"The history goes up to about {shown}, {days} ago, and brokers count from now what they "

@@ -123,14 +123,6 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
     measured: dict[str, list[dict[str, Any]]] = {}
     for row in now["stores"]:
         measured.setdefault(row["store"], []).append(row)
-    left = {
-        name: sum(
-            row.get("restore_remaining_records", 0)
-            for row in now["tasks"]
-            if name in row["stores"] and row["state"].lower() == "restoring"
-        )
-        for name in (spec.name for spec in specs)
-    }
     rows = []
     for spec in specs:
         here = measured.get(spec.name, [])
@@ -145,7 +137,7 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
                 _sum(here, "total_sst_files_size", size),
                 joined(size(held), " ", _meter(held / limit) if limit > 0 else None),
                 per_second(sum(row.get("commit_rate", 0) for row in here)),
-                f"{count(left[spec.name])} records left" if left[spec.name] else "no",
+                _restoring([row["restore"] for row in here if row["restore"] is not None]),
                 "yes" if spec.logging else "no",
             )
         )
@@ -154,6 +146,16 @@ def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup
         *("Restoring", "Changelog"),
     )
     return table(titles, rows, numeric=(2, 3, 4, 5, 6))
+
+
+def _restoring(restores: Sequence[dict[str, Any]]) -> str:
+    """Return how far the restore of a store has come, in all tasks here."""
+    if not restores:
+        return "no"
+    remaining = sum(row["remaining_records"] for row in restores)
+    records_per_s = sum(row["records_per_s"] for row in restores)
+    told = f"{count(remaining)} records left · {per_second(records_per_s)}"
+    return f"{told} · about {duration(remaining / records_per_s)}" if records_per_s else told
 
 
 def query_box(specs: Sequence[StoreSpec]) -> Markup:

@@ -326,8 +326,9 @@ class KafkaStreams(DiscoveringClient):
             earlier.keep(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)
-            accepted = config.accepted_source_topic_ids
-            inputs = InputTopics(self._plan, admin, accepted, exactly_once=config.exactly_once)
+            note = earlier.note(self._clock.now_ms(), config.num_standby_replicas)
+            allowed = config.accepted_source_topic_ids
+            inputs = InputTopics(self._plan, admin, allowed, note, exactly_once=config.exactly_once)
             watch = TopicWatch(inputs, topics.partition_counts, self._stop)
             watch.prepare()
             _log.info(

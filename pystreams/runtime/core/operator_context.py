@@ -21,6 +21,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import has_users_line
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.committed_numbers import CommittedNumbers
@@ -265,7 +266,8 @@ class OperatorContext:
         if self._drops(self._settings.processing_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
-        declared = call.told() if isinstance(error, SerializationError) else ""
+        told_by_traceback = has_users_line(error) and not isinstance(error, SerializationError)
+        declared = "" if told_by_traceback else call.told()
         message = (
             f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__}"
             f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "

@@ -106,21 +106,26 @@ class ThreadMetrics:
             metrics[name] = total
             rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")
             metrics[rate] = self._history.rate(name, total, now_ms)
-        remaining = self._restorer.remaining_records()
+        restoring = self._restorer.remaining_of_stores()
         for task in self._tasks():
-            metrics.update(self._task(task, remaining.get(task.task_id, 0)))
+            remaining = restoring.get(task.task_id, {})
+            metrics.update(self._task(task, sum(remaining.values())))
             if task.task_id in lags:
                 tags = self._task_tags(task)
                 metrics[MetricName("records-lag", TASK_GROUP, tags)] = lags[task.task_id].records
                 metrics[MetricName("records-lag-time", TASK_GROUP, tags)] = lags[task.task_id].ms
             stores = task.state_manager.stores()
             for store, meters in task.state_manager.meters().items():
-                state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
-                tags = (*self._task_tags(task), state_id)
+                tags = self._store_tags(task, store, meters)
                 metrics.update(_store(tags, meters))
+                left = MetricName("restore-remaining-records-total", STATE_GROUP, tags)
+                metrics[left] = remaining.get(store, 0)
                 files = task.state_manager.directory / "rocksdb" / store
                 metrics.update(_size(tags, stores[store], files))
         return metrics
+
+    def _store_tags(self, task: StreamTask, store: str, meters: StoreMeters) -> Tags:
+        return (*self._task_tags(task), (f"{meters.store_type}{STATE_ID_SUFFIX}", store))
 
     def _tasks(self) -> list[StreamTask]:
         return list(self._manager.tasks.values())
@@ -152,6 +157,10 @@ class ThreadMetrics:
             for node, meter in _node_meters(task):
                 node_tags = (*tags, ("processor-node-id", node))
                 totals[MetricName("process-total", NODE_GROUP, node_tags)] = meter.records
+            for store, meters in task.state_manager.meters().items():
+                store_tags = self._store_tags(task, store, meters)
+                restored = meters.restored_records
+                totals[MetricName("restored-records-total", STATE_GROUP, store_tags)] = restored
         return totals
 
     def _thread(self, now_ms: float) -> Iterator[tuple[MetricName, MetricValue]]:

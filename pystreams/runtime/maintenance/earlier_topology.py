@@ -31,6 +31,7 @@ from pystreams.deploy.verdicts import Comparison, Verdict
 from pystreams.errors import StateDirectoryError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.cluster.topology_note import TopologyNote
 from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 from pystreams.topology.plan.partition_plan import PartitionPlan
@@ -59,6 +60,7 @@ class EarlierTopology:
         self.file = directory.directory / FINGERPRINT_FILE
         self._has_state = bool(directory.task_ids())
         self._kept = read_fingerprint(self.file)
+        self._knew = self._kept is not None
         self._application_id = plan.application_id
         self._fingerprint = fingerprint_of(
             plan.topology, defaults.default_key_serde, defaults.default_value_serde
@@ -86,6 +88,10 @@ class EarlierTopology:
                 f"old rows be right all the same, delete {self.file} and start again"
             )
         _tell(found)
+
+    def note(self, now_ms: int, standby_replicas: int) -> TopologyNote:
+        """Return what the group is to note of the topology that is to run, as it starts."""
+        return TopologyNote(self._fingerprint["digest"], now_ms, standby_replicas, self._knew)
 
     def keep(self, partitions: PartitionPlan) -> None:
         """Write down the topology that runs now.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pystreams.ids import TaskId, TopicPartition, all_partitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
@@ -13,6 +15,7 @@ from pystreams.runtime.cluster.group_description import (
     of_another_topology,
 )
 from pystreams.runtime.cluster.standby_placement import standby_tasks
+from pystreams.runtime.cluster.topology_note import NotedTopology, noted_topologies
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -51,15 +54,19 @@ class GroupStatus:
         members: All members, in order of their names.
         partitions: The partitions it reads, in order.
         strangers: Members that run another topology; none where no topology was given.
-        standbys: The tasks that members keep warm for others, by member id; none without a
-            topology.
+        subtopologies: The number of the sub-topology that reads a topic, as far as that is known:
+            by the topology that was given, else by what the group has noted.
+        standbys: The tasks that members keep warm for others, by member id, as far as that is.
+        topologies: The topologies it has noted, the present one first.
     """
 
     settled: bool
     members: list[GroupMember]
     partitions: list[PartitionStatus]
     strangers: list[GroupMember]
+    subtopologies: Mapping[str, int]
     standbys: Mapping[str, list[TaskId]]
+    topologies: list[NotedTopology]
 
 
 def group_status(
@@ -103,11 +110,22 @@ def group_status(
         waiting_ms = 0 if lag == 0 else waiting_ms
         partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
     members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
+    noted = noted_topologies(committed)
     strangers = [] if plan is None else _strangers(description, plan)
-    standbys: dict[str, list[TaskId]] = {}
-    if plan is not None and not strangers:
-        standbys = _standbys(members, plan, existing, standby_replicas)
-    return GroupStatus(description.settled, members, partitions, strangers, standbys)
+    readers = (
+        _noted(topics, noted, existing)
+        if plan is None
+        else _declared(topics, plan, existing, standby_replicas)
+    )
+    return GroupStatus(
+        description.settled,
+        members,
+        partitions,
+        strangers,
+        readers.subtopologies,
+        {} if strangers else _standbys(members, readers),
+        noted,
+    )
 
 
 def _start(
@@ -158,20 +176,57 @@ def _times_of_first(
     return found
 
 
-def _standbys(
-    members: list[GroupMember], plan: TopologyPlan, counts: Mapping[str, int], replicas: int
-) -> dict[str, list[TaskId]]:
+class _Readers(NamedTuple):
+    """Who reads what.
+
+    Attributes:
+        subtopologies: Which sub-topology reads a topic.
+        tasks: What each task reads; empty where not all is known.
+        replicas: How many standbys the tasks of a sub-topology have.
+    """
+
+    subtopologies: Mapping[str, int]
+    tasks: Mapping[TaskId, Collection[TopicPartition]]
+    replicas: Mapping[int, int]
+
+
+def _declared(
+    topics: Collection[str], plan: TopologyPlan, counts: Mapping[str, int], standby_replicas: int
+) -> _Readers:
+    """Return who reads what, by the topology."""
+    parts = {topic: plan.subtopology_of_topic(topic) for topic in topics}
+    complete = {*plan.source_topics(), *plan.repartition_topics()} <= counts.keys()
+    stateful = [part.id for part in plan.subtopologies if plan.logged_stores(part)]
+    return _Readers(
+        {topic: part.id for topic, part in parts.items() if part is not None},
+        partitions_of_tasks(plan, counts) if complete else {},
+        dict.fromkeys(stateful, standby_replicas),
+    )
+
+
+def _noted(
+    topics: Collection[str], noted: Sequence[NotedTopology], counts: Mapping[str, int]
+) -> _Readers:
+    """Return who reads what, as the group has noted it."""
+    if not noted:
+        return _Readers({}, {}, {})
+    present, tasks = noted[0], defaultdict[TaskId, list[TopicPartition]](list)
+    if present.subtopologies.keys() >= set(topics):
+        for topic in topics:
+            for number in range(counts[topic]):
+                task_id = TaskId(present.subtopologies[topic], number)
+                tasks[task_id].append(TopicPartition(topic, number))
+    return _Readers(present.subtopologies, tasks, present.standbys)
+
+
+def _standbys(members: list[GroupMember], readers: _Readers) -> dict[str, list[TaskId]]:
     """Return what members keep warm, as each of them works it out."""
-    topics = {*plan.source_topics(), *plan.repartition_topics()}
-    if not topics <= counts.keys():
-        return {}
-    tasks = partitions_of_tasks(plan, counts)
-    stateful = {part.id for part in plan.subtopologies if plan.logged_stores(part)}
+    most = max(readers.replicas.values(), default=0)
     return {
         member.member_id: sorted(
             task_id
-            for task_id in standby_tasks(members, member.member_id, tasks, replicas)
-            if task_id.subtopology in stateful
+            for task_id in standby_tasks(members, member.member_id, readers.tasks, most)
+            if readers.replicas.get(task_id.subtopology, 0)
         )
         for member in members
     }

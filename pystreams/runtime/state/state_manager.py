@@ -192,6 +192,7 @@ class ProcessorStateManager:
         else:
             restore()
         self.restored_records += len(messages)
+        meters.restored_records += len(messages)
         last_offset = messages[-1].offset() if messages else None
         if managed.checkpoint is not None and last_offset is not None:
             if managed.checkpoint.due(last_offset):

@@ -88,10 +88,15 @@ class Restorer:
 
         May be called from any thread.
         """
-        remaining: dict[TaskId, int] = {}
-        for restore in list(self._restores.values()):
-            task_id = restore.state.task_id
-            remaining[task_id] = remaining.get(task_id, 0) + restore.remaining_records
+        stores = self.remaining_of_stores()
+        return {task_id: sum(remaining.values()) for task_id, remaining in stores.items()}
+
+    def remaining_of_stores(self) -> dict[TaskId, dict[str, int]]:
+        """Return the same for each of their stores that restores, by its name."""
+        remaining: dict[TaskId, dict[str, int]] = {}
+        for changelog, restore in list(self._restores.items()):
+            store = restore.state.store_of(changelog)
+            remaining.setdefault(restore.state.task_id, {})[store] = restore.remaining_records
         return remaining
 
     def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:

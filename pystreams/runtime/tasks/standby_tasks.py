@@ -157,6 +157,8 @@ class StandbyTasks:
         del self.kept[task_id]
         self._taking_over.add(task_id)
         standby.state.manager.restored_records = 0
+        for meters in standby.state.manager.meters().values():
+            meters.restored_records = 0
         return standby.state
 
     def taken_over(self, task_id: TaskId, remaining_records: int) -> None:

@@ -37,6 +37,7 @@ from pystreams.runtime.cluster.topic_ids import (
     noted_partitions,
     partitions_to_note,
 )
+from pystreams.runtime.cluster.topology_note import NotedTopology, TopologyNote, noted_topologies
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import topics_of
@@ -52,17 +53,25 @@ class InputTopics:
 
     Args:
         accepted: `accepted.source.topic.ids`: `<topic>:<id>`, several separated by commas.
+        note: What else is committed with each offset: which topology it is; None for nothing.
         exactly_once: Whether state and offsets are committed together.
     """
 
     def __init__(
-        self, plan: TopologyPlan, admin: AdminPort, accepted: str, *, exactly_once: bool
+        self,
+        plan: TopologyPlan,
+        admin: AdminPort,
+        accepted: str,
+        note: TopologyNote | None = None,
+        *,
+        exactly_once: bool,
     ) -> None:
         self._plan = plan
         self._admin = admin
         pairs = [pair.strip() for pair in accepted.split(",")]
         self._accepted = dict(pair.split(":") for pair in pairs if pair)
         self._exactly_once = exactly_once
+        self._note = note
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
         self._tables: dict[str, list[str]] = {}
@@ -110,6 +119,7 @@ class InputTopics:
                 + _choices({topic: self._ids[topic] for topic, _, _ in refused})
             )
         self._check_partitions(_noted_partitions(committed, self._tables), counts)
+        self._tell_of_another_topology(noted_topologies(committed))
 
     def watch(self, counts: Mapping[str, int]) -> None:
         """Look whether a topic was deleted and created again since; take new topics of patterns.
@@ -141,6 +151,8 @@ class InputTopics:
         entries = self._entries.get(topic)
         if entries is None:
             keys = keys_to_note(self._ids, topic) + partitions_to_note(self._table_counts, topic)
+            if self._note is not None:
+                keys += self._note.keys_to_note(self._plan, topic)
             entries = self._entries[topic] = encode_entries(keys)
         return entries
 
@@ -271,6 +283,19 @@ class InputTopics:
         internal = self._plan.repartition_topics()
         topics = set(topics_of(self._plan, self._plan.sources(), counts))
         return known_ids(self._admin.topic_ids(sorted(topics - internal.keys())))
+
+    def _tell_of_another_topology(self, noted: Sequence[NotedTopology]) -> None:
+        """Warn where the group ran another topology, and nothing here knows more of that one."""
+        note = self._note
+        if note is None or note.compared or not noted or noted[0].digest == note.digest:
+            return
+        _log.warning(
+            "the group ran another topology before, and this state directory does not know it: "
+            "what changelogs hold is restored as it is. `pystreams check OLD NEW` tells whether "
+            "that is right",
+            digest=note.digest,
+            former_digest=noted[0].digest,
+        )
 
     def _check_partitions(self, former: Mapping[str, int], counts: Mapping[str, int]) -> None:
         """Refuse topics with more partitions than they had when their tables were read."""

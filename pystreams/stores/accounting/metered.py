@@ -48,6 +48,7 @@ class StoreMeters:
         samples: What else was sampled, by the name of its metrics; empty at INFO.
         open_iterators: Iterators that are neither exhausted nor closed; 0 at INFO.
         debug: Whether operations are measured.
+        restored_records: Changelog records applied to it.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class StoreMeters:
         "monotonic_ms",
         "open_iterators",
         "operations",
+        "restored_records",
         "samples",
         "store_type",
         "uncommitted_bytes",
@@ -72,6 +74,7 @@ class StoreMeters:
         self.operations: dict[str, SampledValues] = {}
         self.samples: dict[str, SampledValues] = {}
         self.open_iterators = 0
+        self.restored_records = 0
         self.debug = recording.debug
         self._recording = recording
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.wrong_results import is_iterable, wrong_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,10 @@ class _Batch:
 
     def _call(self, keys: list[Any], values: list[Any]) -> list[Any]:
         mapper = self._operator.mapper
-        results = list(mapper(keys, values) if self._operator.with_key else mapper(values))
+        returned = mapper(keys, values) if self._operator.with_key else mapper(values)
+        if not is_iterable(returned):
+            raise wrong_result(returned, "an iterable of values, one for each that it got")
+        results = list(returned)
         if len(results) != len(keys):
             raise ValueError(
                 f"the function returned {len(results)} values for {len(keys)}: return one for each"

@@ -16,6 +16,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.wrong_results import no_pair, no_pairs, no_values
 
 KeyValueFunction = Callable[[Any, Any], Any]
 
@@ -61,12 +62,12 @@ class FilterOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                keep = predicate(key, value)
+                if not predicate(key, value):  # What it returned may refuse to be true or false.
+                    return
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            if keep:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         return step
 
@@ -76,12 +77,12 @@ class FilterOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                drop = predicate(key, value)
+                if predicate(key, value):
+                    return
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            if not drop:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         return step
 
@@ -99,9 +100,14 @@ class MapOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                new_key, new_value = mapper(key, value)
+                pair = mapper(key, value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
+                return
+            try:
+                new_key, new_value = pair
+            except Exception as error:  # noqa: BLE001 - it may be an iterator of the user's
+                report_error(no_pair(error, pair), name)
                 return
             forward(new_key, new_value, timestamp, headers)
 
@@ -187,10 +193,15 @@ class FlatMapOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                # Unpacking here finds what is no pair while the error is still this node's.
-                pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+                returned = mapper(key, value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
+                return
+            try:
+                # Unpacking here finds what is no pair while the error is still this node's.
+                pairs = [(new_key, new_value) for new_key, new_value in returned]
+            except Exception as error:  # noqa: BLE001 - it may be a generator of the user's
+                report_error(no_pairs(error, returned), name)
                 return
             for new_key, new_value in pairs:
                 forward(new_key, new_value, timestamp, headers)
@@ -212,9 +223,14 @@ class FlatMapValuesOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                values = list(mapper(key, value) if with_key else mapper(value))
+                returned = mapper(key, value) if with_key else mapper(value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
+                return
+            try:
+                values = list(returned)
+            except Exception as error:  # noqa: BLE001 - it may be a generator of the user's
+                report_error(no_values(error, returned), name)
                 return
             for new_value in values:
                 forward(key, new_value, timestamp, headers)

@@ -6,13 +6,17 @@ from collections.abc import Collection
 
 from pystreams.config import StreamsConfig, TopologyOptimization
 from pystreams.errors import TopologyError
+from pystreams.kernel.loggers import get_logger
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.explicit_names import check_names
 from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.own_output import circles_of
+
+_log = get_logger("pystreams.topology")
 
 
 def check_configured(topology: Topology, config: StreamsConfig) -> None:
-    """Refuse a topology that a configuration can't run.
+    """Refuse a topology that a configuration can't run, and warn of one that may never rest.
 
     Raises:
         TopologyError: A serde is missing, it was built without what is configured, or names are
@@ -22,6 +26,8 @@ def check_configured(topology: Topology, config: StreamsConfig) -> None:
     check_serdes(topology, config.default_key_serde, config.default_value_serde)
     if config.ensure_explicit_internal_resource_naming:
         check_names(topology)
+    for circle in circles_of(topology):
+        _log.warning("the topology reads what it writes", why=circle)
 
 
 def check_optimizations(topology: Topology, wanted: Collection[TopologyOptimization]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from pystreams import (
 )
 from pystreams.http.page.quantities import UNKNOWN, milliseconds
 from pystreams.http.server import HttpOptions, HttpServer
+from pystreams.metrics import MetricName
+from pystreams.metrics.definitions import STATE_GROUP, TASK_GROUP
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
@@ -121,6 +124,13 @@ def value_of(streams: KafkaStreams, name: str) -> float:
 def highest_of(streams: KafkaStreams, name: str) -> float:
     values = [value for key, value in streams.metrics().items() if key.name == name]
     return max(value for value in values if not isinstance(value, str) and not isnan(value))
+
+
+def remaining_in(streams: KafkaStreams, group: str) -> float:
+    """Return what is left to restore, by the metrics of tasks or of stores."""
+    left = MetricName("restore-remaining-records-total", group, ())
+    measured = streams.metrics().items()
+    return sum(float(value) for name, value in measured if name._replace(tags=()) == left)
 
 
 def tasks_of(streams: KafkaStreams) -> str:
@@ -325,6 +335,11 @@ def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(
                 "#restore"
             )
             assert "restoring" in chromium.text("#tasks")
+            told = [
+                re.match(r"(\d+) records left · ", row[7]) for row in rows_of(chromium, "#stores")
+            ]
+            left = sum(int(found[1]) for found in told if found is not None)
+            assert left == remaining_in(streams, TASK_GROUP) == remaining_in(streams, STATE_GROUP)
         finally:
             listener.go_on.set()
         chromium.wait_for_text("#head .state", "RUNNING")

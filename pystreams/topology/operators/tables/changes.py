@@ -16,9 +16,12 @@ from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
+from pystreams.topology.operators.wrong_results import no_pair
 
 Derivation = Callable[[Any, Any], Any]
 """Called with (key, value), never with a null value; returns the derived one, None for no row."""
+
+_ROW = "a pair (key of the group, value)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +253,14 @@ class TableRegroupOperator:
                 return
             new, old = change
             new_group = old_group = None
+            row: Any = (None, None)
             try:
                 if new is not None:
-                    new_group, new = selector(key, new)
+                    row = new_group, new = selector(key, new)
                 if old is not None:
-                    old_group, old = selector(key, old)
+                    row = old_group, old = selector(key, old)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                report_error(error, name)
+                report_error(no_pair(error, row, _ROW), name)
                 return
             added = new_group is not None and new is not None
             removed = old_group is not None and old is not None

@@ -1,0 +1,90 @@
+"""Which topology a group runs, noted with the offsets it commits.
+
+State lies on disks, which may be gone or on other hosts; a group's offsets outlive its members. So
+each of them tells the digest of the topology that has committed it (`deploy.fingerprint`), when
+that process was started, and whose partition it is. A partition that has had no records since a
+deploy still tells the topology before: the one that was started last counts.
+
+Format: an entry of processor metadata (`committed_offsets`), of which Kafka Streams has no use:
+
+    pystreams-topology <digest> <time of the start in ms> <sub-topology> <standbys of its tasks>
+
+    pystreams-topology 9f86d081884c7d65 1700000000000 0 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, entries_of
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_WORD = "pystreams-topology"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyNote:
+    """What a process notes of its topology.
+
+    Attributes:
+        digest: What tells it from others.
+        started_ms: When the process was started.
+        standby_replicas: Its `num.standby.replicas`.
+        compared: Whether it was compared with the one before, which the state directory knows.
+    """
+
+    digest: str
+    started_ms: int
+    standby_replicas: int
+    compared: bool = True
+
+    def keys_to_note(self, plan: TopologyPlan, topic: str) -> list[str]:
+        """Return the key of the entry that is committed with offsets of a topic, by real name."""
+        part = plan.subtopology_of_topic(topic)
+        if part is None:
+            return []
+        standbys = self.standby_replicas if plan.logged_stores(part) else 0
+        return [f"{_WORD} {self.digest} {self.started_ms} {part.id} {standbys}"]
+
+
+@dataclass(slots=True)
+class NotedTopology:
+    """A topology that a group has run, as far as its offsets tell.
+
+    Attributes:
+        digest: What tells it from others.
+        started_ms: When the last process was started that has committed with it.
+        partitions: How many partitions it was the last to commit.
+        subtopologies: The number of the sub-topology that reads a topic.
+        standbys: How many standbys the tasks of a sub-topology have.
+    """
+
+    digest: str
+    started_ms: int = 0
+    partitions: int = 0
+    subtopologies: dict[str, int] = field(default_factory=dict)
+    standbys: dict[int, int] = field(default_factory=dict)
+
+
+def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> list[NotedTopology]:
+    """Return the topologies that a group's offsets tell, the one that was started last first.
+
+    None where an earlier pystreams, Kafka Streams or a backfill has committed them.
+    """
+    found: dict[str, NotedTopology] = {}
+    for partition, offset in sorted(committed.items()):
+        for key in entries_of(offset.metadata):
+            word, *rest = key.split(" ")
+            if word != _WORD or len(rest) != 4 or not all(map(str.isdecimal, rest[1:])):
+                continue
+            started_ms, subtopology, standbys = map(int, rest[1:])
+            noted = found.setdefault(rest[0], NotedTopology(rest[0]))
+            noted.partitions += 1
+            noted.subtopologies[partition.topic] = subtopology
+            if started_ms >= noted.started_ms:
+                noted.started_ms = started_ms
+                noted.standbys[subtopology] = standbys
+            noted.standbys.setdefault(subtopology, standbys)
+    return sorted(found.values(), key=lambda noted: noted.started_ms, reverse=True)

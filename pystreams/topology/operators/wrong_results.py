@@ -1,0 +1,65 @@
+"""What to say of a function that returned something else than its operation asks for.
+
+Nothing is looked at beforehand: operations take what they are given, and ask here once that has
+failed. The function is not called again.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator
+from typing import Any
+
+from pystreams.kernel.user_tracebacks import has_users_line
+
+_PAIR = "a pair (key, value)"
+
+
+def wrong_result(returned: Any, wanted: str, more: str = "") -> TypeError:
+    """Return the error of a function that returned what its operation can't take."""
+    told = f"{reprlib.repr(returned)} of type {type(returned).__name__}"
+    return TypeError(f"its function must return {wanted}, and returned {told}{more}")
+
+
+def is_iterable(returned: Any) -> bool:
+    """Return whether values can be taken from a result, one after the other."""
+    try:
+        iter(returned)
+    except TypeError:
+        return False
+    return True
+
+
+def no_pair(error: Exception, returned: Any, wanted: str = _PAIR) -> Exception:
+    """Return what is wrong with a result that should have been a pair; the error itself if it is.
+
+    Args:
+        error: What taking it apart raised, or the function itself.
+        returned: What the function returned.
+        wanted: What it should have been.
+    """
+    return error if _is_pair(returned) else wrong_result(returned, wanted)
+
+
+def no_pairs(error: Exception, returned: Any) -> Exception:
+    """Return what is wrong with a result that should have been pairs, one after the other."""
+    wanted = "an iterable of pairs (key, value)"
+    if not is_iterable(returned):
+        return wrong_result(returned, wanted)
+    if isinstance(returned, Iterator):  # What it gave is gone.
+        return error if has_users_line(error) else wrong_result(returned, wanted, f": {error}")
+    wrong = [item for item in returned if not _is_pair(item)]
+    return wrong_result(wrong[0], wanted, " among them") if wrong else error
+
+
+def no_values(error: Exception, returned: Any) -> Exception:
+    """Return what is wrong with a result that should have been values, one after the other."""
+    return error if is_iterable(returned) else wrong_result(returned, "an iterable of values")
+
+
+def _is_pair(returned: Any) -> bool:
+    try:
+        _, _ = returned
+    except (TypeError, ValueError):
+        return False
+    return True

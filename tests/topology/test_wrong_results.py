@@ -1,0 +1,157 @@
+"""Functions that return something else than their operation asks for: told with what they returned.
+
+The error names the operation and the line that declares it: the traceback has no line of the user.
+"""
+
+# mypy: disable-error-code="arg-type, return-value, list-item"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pystreams import KStream, ProcessingError, Retry, StreamsBuilder
+from pystreams.serdes import STRING
+
+Declare = Callable[[StreamsBuilder], object]
+
+
+def words_of(builder: StreamsBuilder) -> KStream[str, str]:
+    return builder.stream("words", key_serde=STRING, value_serde=STRING)
+
+
+def on_words(operation: Callable[[KStream[str, str]], object]) -> Declare:
+    return lambda builder: operation(words_of(builder))
+
+
+def grouped_table(builder: StreamsBuilder) -> object:
+    table = builder.table("words", key_serde=STRING, value_serde=STRING)
+    return table.group_by(lambda _key, _value: 7).count()
+
+
+def error_of(builder: StreamsBuilder, drive: Any, declare: Declare) -> str:
+    """Return what is told of the record ("a", "xyz")."""
+    declare(builder)
+    with pytest.raises(ProcessingError) as caught:
+        drive().create_input_topic("words", STRING, STRING).pipe_input("a", "xyz")
+    return str(caught.value)
+
+
+RETURNED = {
+    "map, a number": (
+        on_words(lambda words: words.map(lambda _key, _value: 7)),
+        "map",
+        "must return a pair (key, value), and returned 7 of type int",
+    ),
+    "map, three": (
+        on_words(lambda words: words.map(lambda _key, value: tuple(value))),
+        "map",
+        "must return a pair (key, value), and returned ('x', 'y', 'z') of type tuple",
+    ),
+    "map, nothing": (
+        on_words(lambda words: words.map(lambda _key, _value: None)),
+        "map",
+        "must return a pair (key, value), and returned None of type NoneType",
+    ),
+    "map, tried again": (
+        on_words(lambda words: words.map(lambda _k, _v: 7, retry=Retry(on=OSError, max=1))),
+        "map",
+        "must return a pair (key, value), and returned 7 of type int",
+    ),
+    "flat_map, nothing": (
+        on_words(lambda words: words.flat_map(lambda _key, _value: None)),
+        "flat_map",
+        "must return an iterable of pairs (key, value), and returned None of type NoneType",
+    ),
+    "flat_map, a pair": (
+        on_words(lambda words: words.flat_map(lambda key, value: (key, value))),
+        "flat_map",
+        "must return an iterable of pairs (key, value), and returned 'a' of type str among them",
+    ),
+    "flat_map, None among pairs": (
+        on_words(lambda words: words.flat_map(lambda key, value: [(key, value), None])),
+        "flat_map",
+        "and returned None of type NoneType among them",
+    ),
+    "flat_map, a generator of others": (
+        on_words(lambda words: words.flat_map(lambda _key, value: iter(value))),
+        "flat_map",
+        "of type str_ascii_iterator: not enough values to unpack (expected 2, got 1)",
+    ),
+    "flat_map_values": (
+        on_words(lambda words: words.flat_map_values(len)),
+        "flat_map_values",
+        "must return an iterable of values, and returned 3 of type int",
+    ),
+    "map_values_batch": (
+        on_words(lambda words: words.map_values_batch(len)),
+        "map_values_batch",
+        "an iterable of values, one for each that it got, and returned 1 of type int",
+    ),
+    "group_by of a table": (
+        grouped_table,
+        "group_by",
+        "must return a pair (key of the group, value), and returned 7 of type int",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_what_was_returned_is_told_with_the_operation_and_the_users_line(
+    builder: StreamsBuilder, drive: Any, name: str
+) -> None:
+    declare, operation, told = RETURNED[name]
+
+    error = error_of(builder, drive, declare)
+
+    assert told in error
+    assert f" ({operation} at " in error
+    assert "test_wrong_results.py:" in error
+
+
+def test_what_a_function_raises_stays_its_own_error(builder: StreamsBuilder, drive: Any) -> None:
+    def letters(key: str, value: str) -> Iterator[tuple[str, str]]:
+        yield key, value
+        raise ValueError("no such letter")
+
+    error = error_of(builder, drive, on_words(lambda words: words.flat_map(letters)))
+
+    assert "raised ValueError" in error
+    assert "no such letter" in error
+    assert "must return" not in error
+
+
+def test_long_results_are_cut_short(builder: StreamsBuilder, drive: Any) -> None:
+    declare = on_words(lambda words: words.map(lambda _key, _value: "long" * 1_000))
+
+    assert len(error_of(builder, drive, declare)) < 600
+
+
+def test_a_built_in_function_that_fails_is_told_with_the_line_that_gives_it(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    error = error_of(builder, drive, on_words(lambda words: words.map_values(int)))
+
+    assert "(map_values at " in error
+    assert "invalid literal for int()" in error
+
+
+class Undecided:
+    """A result that is neither true nor false, as an array of numpy is."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+
+@pytest.mark.parametrize("operation", ["filter", "filter_not"])
+def test_a_predicate_whose_result_is_neither_true_nor_false_is_an_error_of_the_record(
+    builder: StreamsBuilder, drive: Any, operation: str
+) -> None:
+    getattr(words_of(builder), operation)(lambda _key, _value: Undecided()).to("out")
+    driver = drive(processing_exception_handler="continue")
+
+    driver.create_input_topic("words", STRING, STRING).pipe_input("a", "x")
+
+    assert driver.produced_topic_names() == set()
