@@ -23,7 +23,6 @@ PARAMETERS_MAX = 7
 LONG_MODULES: dict[str, str] = {
     "pystreams/__init__.py": "every public name: where it is, for readers, for types",
     "pystreams/config/streams_config.py": "one class, one field a key; most of it is their text",
-    "pystreams/metrics/definitions.py": "the table of all metrics; most of it is their text",
     "pystreams/topology/dsl/streams_and_tables.py": "classes that name each other, see ADR 7",
 }
 # Above 7 parameters: why they can't be grouped.
