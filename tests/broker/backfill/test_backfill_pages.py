@@ -71,13 +71,23 @@ class Shop:
 
 
 @pytest.fixture
-def shop(broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path) -> Iterator[Shop]:
-    with spark_session(None, SMALL):  # Without Spark's Kafka connector, which nothing here needs.
-        yield Shop(broker, create_topic("orders"), create_topic("sold"), tmp_path)
+def shop(broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path) -> Shop:
+    return Shop(broker, create_topic("orders"), create_topic("sold"), tmp_path)
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    """A session without Spark's Kafka connector, which no stage of these topologies needs."""
+    with spark_session(None, SMALL):
+        yield
 
 
 def test_the_python_of_the_page_of_backfills_gives_what_it_says(
-    shop: Shop, broker: DevelopmentBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop,
+    session: None,
+    broker: DevelopmentBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topology, published, from_archive = shop.python_of("backfill.md", "sold")
 
@@ -88,7 +98,7 @@ def test_the_python_of_the_page_of_backfills_gives_what_it_says(
         (b"milk", 1),
         *[(b"tea", count) for count in (1, 2, 3)],
     ]
-    assert list((tmp_path / "data" / "shop-results" / shop.output).rglob("*.parquet"))
+    assert list((tmp_path / "data/shop-results/outputs" / shop.output).rglob("*.parquet"))
 
     orders = ModuleType("orders")
     orders.builder = shop.names["builder"]  # type: ignore[attr-defined]  # what the page's file has
