@@ -44,7 +44,7 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
     former = old.get("former_stores", {})
     for name, facts in after.items():
         if name in before:
-            findings = (*_moved(name, before, facts), *_differences(before[name], facts))
+            findings = (*_moved(name, before, after), *_differences(before[name], facts))
         elif name in former:
             findings = (_came_back(), *_differences(former[name], facts))
         else:
@@ -63,10 +63,13 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
         yield from rule(old, new)
 
 
-def _moved(name: str, before: Mapping[str, Facts], new: Facts) -> Iterator[Finding]:
-    """Tell of a generated name under which another store lay."""
-    old = before[name]
-    if not new["generated"] or _origin(old) == _origin(new):
+def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Finding]:
+    """Tell of a name under which another store lay."""
+    old, new = before[name], after[name]
+    if _origin(old) == _origin(new):
+        return
+    if not new["generated"]:
+        yield from _exchanged(name, before, after)
         return
     whose = [other for other, facts in before.items() if _origin(facts) == _origin(new)]
     if whose:
@@ -83,6 +86,25 @@ def _moved(name: str, before: Mapping[str, Facts], new: Facts) -> Iterator[Findi
             f"those of another operation ({old['declared'] or 'not known which'})",
             _NAME_IT,
         )
+
+
+def _exchanged(
+    name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]
+) -> Iterator[Finding]:
+    """Tell of a name of the user's that has changed places with another one."""
+    for other, facts in before.items():
+        if (
+            other in after
+            and facts["kind"] == before[name]["kind"]
+            and _origin(facts) == _origin(after[name])
+            and _origin(before[name]) == _origin(after[other])
+        ):
+            yield Finding(
+                Verdict.UNSURE,
+                f"it is made as {other!r} was, and {other!r} as it was: if their names have "
+                "changed places, each finds the rows of the other",
+                "Change the names back",
+            )
 
 
 def _origin(facts: Facts) -> tuple[str, tuple[str, ...]]:

@@ -136,6 +136,7 @@ class _Reader:
             "generated": is_generated(name),
             "subtopology": subtopology,
             "partitions": None,
+            "timestamped": spec.engine_timestamped,
             **self._serdes(spec.key_serde, spec.value_serde),
             "windows": next(filter(None, map(self._windows, writers)), None),
             "retention": None if retention is None else dataclasses.asdict(retention),

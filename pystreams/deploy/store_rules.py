@@ -76,6 +76,23 @@ def _expiry(old: Facts, new: Facts) -> Iterator[Finding]:
         )
 
 
+def _timestamps(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old.get("timestamped"), new.get("timestamped")
+    if had is None or had == has or old["kind"] != new["kind"] or not _on_disk(old, new):
+        return
+    if has and old["kind"] == "key-value":
+        yield Finding(Verdict.KEPT, "its values get timestamps: the rows that are there have -1")
+        return
+    gets = "get timestamps" if has else "have timestamps no more"
+    yield Finding(
+        Verdict.REFUSED,
+        f"its values {gets}, and lie in another way on the disk",
+        "Take the builder of `Stores` that it had; or stop the application and delete its "
+        "directory below each task's, on every host: it is rebuilt from its changelog, if it has "
+        "one",
+    )
+
+
 def _windows(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = old["windows"], new["windows"]
     if had is None or has is None or old["kind"] != new["kind"]:
@@ -266,6 +283,7 @@ def _on_disk(old: Facts, new: Facts) -> bool:
 
 RULES: tuple[Rule, ...] = (
     _kind,
+    _timestamps,
     _windows,
     _retention,
     _serdes,

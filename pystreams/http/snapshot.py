@@ -79,7 +79,7 @@ class Snapshots:
             _by_part(metrics),
             {str(task.task_id): task.processed_records for _, task in tasks},
             _by_node(metrics),
-            {(row["store"], row["task"]): row.get("restored_records_total", 0) for row in stores},
+            {_key(row): row.get("restored_records_total", 0) for row in stores},
         )
         before = self._look_before(look)
         seconds = max(look.at_s - before.at_s, 1e-9)
@@ -134,15 +134,7 @@ class Snapshots:
                 ],
                 _node_rates(look.by_node, before.by_node, seconds),
             ),
-            "stores": [
-                {
-                    **row,
-                    "restore": _restore_of_store(
-                        row, rate(restored, before.by_store.get(key, restored))
-                    ),
-                }
-                for row, (key, restored) in zip(stores, look.by_store.items(), strict=True)
-            ],
+            "stores": _with_restores(stores, look, before, rate),
         }
 
     def _look_before(self, look: _Look) -> _Look:
@@ -198,6 +190,22 @@ def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
         "restored_records": numbers.restored_records,
         **_pace(remaining, records_per_s),
     }
+
+
+def _with_restores(
+    stores: list[dict[str, Any]], look: _Look, before: _Look, rate: Callable[[float, float], float]
+) -> list[dict[str, Any]]:
+    """Return rows of stores, and in each how far its restore has come."""
+    found = []
+    for row in stores:
+        restored = look.by_store[_key(row)]
+        records_per_s = rate(restored, before.by_store.get(_key(row), restored))
+        found.append({**row, "restore": _restore_of_store(row, records_per_s)})
+    return found
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str]:
+    return row["store"], row["task"]
 
 
 def _restore_of_store(row: dict[str, Any], records_per_s: float) -> dict[str, Any] | None:

@@ -38,6 +38,7 @@ NOT_COUNTED = {
     "two unnamed stores that change places",
     "an unnamed store that comes to lie under the name of another",
     "windows of a join that reach further",
+    "an inner join that becomes a left join",
     "the stores of a join renamed",
     "a table that is restored from its topic from now on",
     "a table that is restored from its topic no more",
@@ -46,6 +47,7 @@ EMPTY_STORES = {
     "another serde of keys",
     "another serde of values",
     "another ready aggregation",
+    "repeated records dropped for longer",
 }
 """Their first run is not counted: it is enough that it has run."""
 

@@ -148,7 +148,7 @@ def test_tasks_and_standbys_are_told_by_what_the_group_has_noted(
         ]
         assert own not in member["standby_tasks"]
     shown = group.ask().stdout
-    assert f"topology: {noted['digest']}, since 20" in shown
+    assert f"topology: {noted['digest']}, started 20" in shown
     assert f"{group.name}-in-1  0_1 " in shown
 
 

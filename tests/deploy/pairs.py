@@ -91,6 +91,42 @@ config = {{"topology.optimization": "{}", "application.id": "a", "bootstrap.serv
 builder.table("rows", **text, name="table")
 """
 
+OWN_COUNT = """
+class Counts(Processor):
+    def init(self, context):
+        self.store = context.get_state_store("own")
+    def process(self, record):
+        had = self.store.{}
+        self.store.put({})
+builder.add_state_store(Stores.{})
+words.process(Counts, stores=["own"])
+"""
+PLAIN = OWN_COUNT.format("get(record.key)", "record.key, (had or 0) + 1", KEY_VALUE.format("LONG"))
+STAMPED = OWN_COUNT.format(
+    "get(record.key)",
+    "record.key, ValueAndTimestamp((had.value if had else 0) + 1, record.timestamp)",
+    KEY_VALUE.format("LONG").replace("key_value_s", "timestamped_key_value_s"),
+)
+PLAIN_WINDOWS = OWN_COUNT.format(
+    "fetch(record.key, record.timestamp)",
+    "record.key, (had or 0) + 1, record.timestamp",
+    'window_store_builder(Stores.persistent_window_store("own", 60_000, 10_000), '
+    "serdes.STRING, serdes.LONG)",
+)
+STAMPED_WINDOWS = OWN_COUNT.format(
+    "fetch(record.key, record.timestamp)",
+    "record.key, ValueAndTimestamp((had.value if had else 0) + 1, record.timestamp), "
+    "record.timestamp",
+    "timestamped_window_store_builder("
+    'Stores.persistent_timestamped_window_store("own", 60_000, 10_000), '
+    "serdes.STRING, serdes.LONG)",
+)
+UPPER = """
+words.group_by_key().count(name="{}").to_stream().to("out", value_serde=serdes.LONG)
+words.map_values(str.upper).group_by_key().count(name="{}")
+"""
+DISTINCT = 'words.distinct(within_ms={}, name="once").to("out", **text)'
+
 PAIRS: dict[str, Pair] = {
     "nothing changed": Pair(COUNT, COUNT, {"counts": Verdict.KEPT}),
     "an operation after the store": Pair(
@@ -317,5 +353,49 @@ PAIRS: dict[str, Pair] = {
     ),
     "a count of other topics": Pair(
         COUNT, f'words = builder.stream("others", **text)\n{COUNT}', {"counts": Verdict.UNSURE}
+    ),
+    "a store whose values get timestamps": Pair(PLAIN, STAMPED, {"own": Verdict.KEPT}),
+    "a store whose values lose their timestamps": Pair(STAMPED, PLAIN, {"own": Verdict.REFUSED}),
+    "windows whose values get timestamps": Pair(
+        PLAIN_WINDOWS, STAMPED_WINDOWS, {"own": Verdict.REFUSED}
+    ),
+    "two stores whose names change places": Pair(
+        UPPER.format("counts", "more"),
+        UPPER.format("more", "counts"),
+        {"counts": Verdict.UNSURE, "more": Verdict.UNSURE},
+    ),
+    "an operation before one of two stores that is before the other, too": Pair(
+        UPPER.format("counts", "more"),
+        UPPER.format("counts", "more").replace("words.group", "words.map_values(str.upper).group"),
+        {"counts": Verdict.KEPT, "more": Verdict.KEPT},
+    ),
+    "one topic more": Pair(
+        COUNT,
+        f'builder = StreamsBuilder()\nwords = builder.stream(["in", "first"], **text)\n{COUNT}',
+        {"counts": Verdict.KEPT},
+    ),
+    "results kept so much longer that segments are cut otherwise": Pair(
+        windowed(TUMBLING),
+        windowed(TUMBLING, ", retention_ms=3_600_000"),
+        {"counts": Verdict.REFUSED},
+    ),
+    "other settings of a changelog topic": Pair(
+        COUNT,
+        'words.group_by_key().count(materialized=Materialized(name="counts", '
+        'log_config={"min.compaction.lag.ms": "60000"}))',
+        {"counts": Verdict.KEPT},
+    ),
+    "repeated records dropped for longer": Pair(
+        DISTINCT.format("10_000"), DISTINCT.format("20_000"), {"once-store": Verdict.WRONG}
+    ),
+    "an inner join that becomes a left join": Pair(
+        JOIN.format("10_000"),
+        JOIN.format("10_000").replace("words.join", "words.left_join"),
+        {
+            "pairs-this-join-store": Verdict.KEPT,
+            "pairs-other-join-store": Verdict.EMPTY,
+            "pairs-outer-other-join-store": Verdict.NEW,
+            "pairs-left-shared-join-store": Verdict.NEW,
+        },
     ),
 }

@@ -59,8 +59,8 @@ def check_group(
     raise StreamsError(
         f"{reference} is not what group {group!r} runs, as far as state goes: its digest is "
         f"{fingerprint.get('digest', 'not known')}, and the group's {_told(noted[0])}.{where} "
-        f"Default serdes and topology.optimization count, too: give the --config it runs with. "
-        f"{_NAME_OLD}"
+        "Default serdes, topology.optimization and the version of pystreams count, too: give the "
+        f"--config it runs with. {_NAME_OLD}"
     )
 
 

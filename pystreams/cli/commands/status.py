@@ -99,7 +99,7 @@ def _show(group: str, found: GroupStatus) -> None:
     click.echo(f"{group}: {state}, {members} {'member' if members == 1 else 'members'}")
     click.echo(f"lag: {lag:,} records, {_seconds(found.partitions)}")
     for noted in found.topologies[:1]:
-        click.echo(f"topology: {noted.digest}, since {told_time(noted.started_ms)}")
+        click.echo(f"topology: {noted.digest}, started {told_time(noted.started_ms)}")
     click.echo()
     if members:
         rows = []

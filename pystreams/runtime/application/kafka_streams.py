@@ -339,9 +339,8 @@ class KafkaStreams(DiscoveringClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            kept = directory.kept_identity
-            identity = ProcessIdentity.of(config, directory.process_id, kept=kept)
-            self._client_id = identity.client_id
+            process = ProcessIdentity.of(config, directory.process_id, kept=directory.kept_identity)
+            self._client_id = process.client_id
             parts = ThreadParts(
                 plan=self._plan,
                 task_settings=task_settings(
@@ -358,7 +357,7 @@ class KafkaStreams(DiscoveringClient):
                 input_topics=inputs,
                 directories=directory,
                 clock=self._clock,
-                identity=identity,
+                identity=process,
                 partition_counts=topics.partition_counts,
                 paused=self._paused,
                 restore_listener=self._restore_listener,

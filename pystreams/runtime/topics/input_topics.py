@@ -289,6 +289,8 @@ class InputTopics:
         note = self._note
         if note is None or note.compared or not noted or noted[0].digest == note.digest:
             return
+        if not any(map(self._plan.logged_stores, self._plan.subtopologies)):
+            return  # Nothing is restored.
         _log.warning(
             "the group ran another topology before, and this state directory does not know it: "
             "what changelogs hold is restored as it is. `pystreams check OLD NEW` tells whether "

@@ -1,6 +1,6 @@
-"""The Python of docs/backfill.md and docs/repair.md, run from top to bottom against a real broker.
+"""The Python of docs/backfill.md, run from top to bottom against a real broker.
 
-What the pages call by a name that others may have, or put where nobody may write, is another here:
+What the page calls by a name that others may have, or puts where nobody may write, is another here:
 topics, applications, and directories.
 """
 
@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
-from pystreams.backfill import PublishingSettings, run
 from pystreams.backfill.spark.session import spark_session
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import write_archive
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import committed_offsets, long, produce, read_all
+from tests.broker.reading import long, produce, read_all
 from tests.docs.blocks import ROOT, blocks_of
 
 PRODUCTS = [b"tea", b"milk", b"tea", b"tea"]
@@ -53,14 +49,14 @@ class Shop:
         records = [(b"customer", product) for product in PRODUCTS]
         produce(broker.bootstrap_servers, topic, records, timestamps_ms=[1000] * len(records))
 
-    def python_of(self, page: str, output: str) -> list[str]:
+    def python_of(self, page: Path) -> list[str]:
         """Return the blocks of a page, with the names and the directories of this shop."""
         return [
             block.text.replace('"orders"', f'"{self.topic}"')
-            .replace(f'"{output}"', f'"{self.output}"')
+            .replace('"sold"', f'"{self.output}"')
             .replace('"shop', f'"{self.name}')
             .replace('"/', f'"{self._directory}/')
-            for block in blocks_of(ROOT / "docs" / page)
+            for block in blocks_of(page)
             if block.language == "python"
         ]
 
@@ -71,15 +67,25 @@ class Shop:
 
 
 @pytest.fixture
-def shop(broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path) -> Iterator[Shop]:
-    with spark_session(None, SMALL):  # Without Spark's Kafka connector, which nothing here needs.
-        yield Shop(broker, create_topic("orders"), create_topic("sold"), tmp_path)
+def shop(broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path) -> Shop:
+    return Shop(broker, create_topic("orders"), create_topic("sold"), tmp_path)
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    """A session without Spark's Kafka connector, which no stage of these topologies needs."""
+    with spark_session(None, SMALL):
+        yield
 
 
 def test_the_python_of_the_page_of_backfills_gives_what_it_says(
-    shop: Shop, broker: DevelopmentBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop,
+    session: None,
+    broker: DevelopmentBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    topology, published, from_archive = shop.python_of("backfill.md", "sold")
+    topology, published, from_archive = shop.python_of(ROOT / "docs" / "backfill.md")
 
     shop.run(topology)
     shop.run(published)
@@ -88,7 +94,7 @@ def test_the_python_of_the_page_of_backfills_gives_what_it_says(
         (b"milk", 1),
         *[(b"tea", count) for count in (1, 2, 3)],
     ]
-    assert list((tmp_path / "data" / "shop-results" / shop.output).rglob("*.parquet"))
+    assert list((tmp_path / "data/shop-results/outputs" / shop.output).rglob("*.parquet"))
 
     orders = ModuleType("orders")
     orders.builder = shop.names["builder"]  # type: ignore[attr-defined]  # what the page's file has
@@ -99,26 +105,3 @@ def test_the_python_of_the_page_of_backfills_gives_what_it_says(
     write_archive(rows, tmp_path / "archive" / "orders")
     shop.run(from_archive)
     assert (tmp_path / "mnt" / "staging" / "shop" / "manifest.json").is_file()
-
-
-def test_the_python_of_the_page_of_repairs_gives_what_it_says(
-    shop: Shop, admin: AdminClient, tmp_path: Path
-) -> None:
-    topology, exported, rescaled = shop.python_of("repair.md", "numbers")
-    shop.run(topology)
-    run(
-        shop.names["topology"],
-        shop.names["config"],
-        output=tmp_path / "first",
-        publishing=PublishingSettings(with_outputs=True),
-    )
-
-    with redirect_stdout(StringIO()) as printed:
-        shop.run(exported)
-    assert printed.getvalue() == "1 [True]\n"
-    done = admin.create_partitions([NewPartitions(shop.topic, 2)])
-    done[shop.topic].result(60)
-    shop.run(rescaled)
-
-    offsets = committed_offsets(admin, f"{shop.name}-8")
-    assert sorted(offsets.values()) == [0, len(PRODUCTS)]
