@@ -82,6 +82,7 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
+        process_id: Its identity; another one is that of its next start.
         disk: Its machine's disk.
         threads: Its stream threads while it runs.
         global_state: What it holds of its global stores, if there are any, while it runs.
