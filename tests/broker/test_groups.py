@@ -103,6 +103,25 @@ def test_first_instance_is_killed_and_the_second_takes_its_partitions(
         finish(arena, application, second, feed.rounds)
 
 
+def test_what_a_killed_instance_left_open_does_not_last_until_its_time_limit(arena: Arena) -> None:
+    """Nobody has its transactional id, which is that of its directory."""
+    with arena.application(
+        "exactly_once_v2",
+        statestore_cache_max_bytes=0,
+        producer_transaction_timeout_ms=600_000,
+        **protocol_settings("classic"),
+    ) as application:
+        first = application.start()
+        with arena.feed(RECORDS_PER_S) as feed:
+            work_on(arena, first)
+            second = application.start()
+            second.wait_for("task running")
+            first.kill()
+            second.wait_for("a member has died: what it left open is aborted")
+            second.wait_for_tasks(TASKS)
+        finish(arena, application, second, feed.rounds)
+
+
 @each_guarantee_and_protocol
 def test_several_threads_share_the_partitions(arena: Arena, guarantee: str, protocol: str) -> None:
     with arena.application(

@@ -150,3 +150,15 @@ def test_where_each_task_has_a_transactional_id_nothing_is_left_to_end(tmp_path:
 
     assert len(running_tasks(stays)) == PARTITIONS
     assert ABORTS not in {line["event"] for line in lines}
+
+
+def test_a_process_that_comes_back_ends_what_it_left_open_before_it_has_tasks(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path)
+    [dies] = scene.running("p0")
+    name = scene.kill_in_a_transaction(dies)
+    dies.start()
+
+    assert not running_tasks(dies)
+    assert not scene.is_open(name)

@@ -38,7 +38,7 @@ _log = get_logger("pystreams.thread")
 
 _SURE_AFTER_MS = 500
 _OVER_AFTER_MS = 60_000
-"""By then the coordinator has ended the transaction by itself."""
+"""By then those who got its tasks have done it, or its time limit has."""
 _TRIES = 5
 """Of a second each; the first request that arrives makes the coordinator abort."""
 

@@ -74,6 +74,7 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
+        process_id: Its identity; another one is that of its next start.
         threads: Its stream threads while it runs.
         global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.

@@ -16,6 +16,7 @@ from pystreams.errors import StreamsError, TransactionAbortableError
 from pystreams.ids import TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop import left_open
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.state.managed_store import ManagedStore
@@ -126,6 +127,20 @@ def no_fencing() -> Iterator[None]:
         self._application_id = f"{self._application_id}-{next(lives)}"
 
     with offsets_without_the_group_planted(), replaced(TaskProducers, "__init__", of_its_own):
+        yield
+
+
+@plant
+def what_dead_members_left_open_is_committed() -> Iterator[None]:
+    """Who has the tasks of a dead member ends its transaction, but the wrong way."""
+
+    def commit(clients: Any, transactional_id: str) -> None:
+        transactions = clients._broker.transactions
+        entry = transactions._ids[transactional_id]
+        transactions.end(transactional_id, entry.epoch, commit=True)
+        transactions.init(transactional_id)
+
+    with replaced(left_open, "_use_once", commit):
         yield
 
 

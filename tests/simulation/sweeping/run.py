@@ -35,7 +35,7 @@ TROUBLE = {
     "let_time_pass": 2,
     "jump": 1,
     "stop_or_start": 2,
-    "move": 0.5,
+    "move": 2,
     "compact": 1,
     "fence": 0.7,
     "go_away": 1,
@@ -75,7 +75,7 @@ class SweepRun:
             self.clock,
             self.faults,
             session_timeout_ms=3000,
-            transaction_timeout_ms=3000,
+            transaction_timeout_ms=scenario.transaction_timeout_ms,
             incremental=scenario.incremental,
         )
         for topic in ("in", "out", "counts"):
@@ -100,6 +100,7 @@ class SweepRun:
         self.oracle = Oracle(self.broker, scenario)
         self.frozen: dict[int, int] = {}
         self._standing: set[int] = set()
+        self._moves = 0
         self._without = without
 
     # ------------------------------------------------------------------ running
@@ -243,12 +244,14 @@ class SweepRun:
             process.start()
 
     def move(self, index: int) -> None:
-        """Let a process come back on another machine, without its disk."""
+        """Let a process come back on another machine: without its disk, so as somebody else."""
         process = self.processes[index]
         if process.running:
             process.crash()
         process.disk.wipe()
         process.newcomer = True
+        self._moves += 1
+        process.process_id = f"p{index}-{self._moves}"
 
     def compact(self, _: int) -> None:
         """Compact all changelogs."""

@@ -51,6 +51,7 @@ class Scenario:
     standbys: int
     calm: int
     steps: int
+    transaction_timeout_ms: int
 
     @classmethod
     def drawn(cls, seed: int, steps: int) -> Scenario:
@@ -79,6 +80,7 @@ class Scenario:
             standbys=random.choice([0, 0, 1, 2]),
             calm=random.choice([1, 1, 2, 4]),
             steps=steps,
+            transaction_timeout_ms=random.choice([3000, 8000]),
         )
 
     def config(self) -> dict[str, object]:

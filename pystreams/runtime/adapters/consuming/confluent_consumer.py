@@ -49,7 +49,8 @@ from pystreams.runtime.ports import PartitionBatch, RebalanceListener
 
 _log = get_logger("pystreams.consumer")
 
-_ANSWER_TIMEOUT_S = 10.0
+_ANSWER_TIMEOUT_S = 1.0
+"""Of offsets: where some are pending in a transaction, the thread has other tasks meanwhile."""
 _COMMIT_TIMEOUT_S = 3.0
 """How long a stop may have to wait for an offset commit."""
 _LEAVE_TIMEOUT_S = 3.0
