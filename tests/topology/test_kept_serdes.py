@@ -37,6 +37,7 @@ from pystreams import (
     serde_of,
     serdes,
 )
+from pystreams.registry import SchemaRegistry
 from pystreams.testing import TopologyTestDriver
 
 Stream = KStream[Any, Any]
@@ -558,3 +559,15 @@ def test_a_serde_that_is_kept_is_taken_before_the_configured_default() -> None:
         driver.create_input_topic("on", serdes.STRING, serdes.LONG).pipe_input("a", 1)
         assert driver.produced_raw("out")[0][1] == bytes(7) + b"\x02"
         assert driver.produced_raw("default")[0][1] == b"2"
+
+
+def test_streams_that_are_merged_keep_serdes_that_are_equal() -> None:
+    registry = SchemaRegistry({"url": "mock://"})
+    builder = StreamsBuilder()
+    one, other = (
+        builder.stream(topic, key_serde=serdes.STRING, value_serde=registry.avro(schema='"long"'))
+        for topic in ("in", "on")
+    )
+    one.merge(other).to("out")
+
+    TopologyTestDriver(builder.build()).close()

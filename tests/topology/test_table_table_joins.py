@@ -10,6 +10,7 @@ Source: Kafka's `TableTableJoinIntegrationTest`.
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ WITH_LATE_RECORDS = [
 TWICE = [*IN_ORDER, (RIGHT, "d", 14), (LEFT, "D", 15), (LEFT, "E", 16), (RIGHT, "e", 17)]
 WITHOUT_KEY = (16, 17)
 """Times of the records of `TWICE` that have no key."""
+SELF = (None, "1", "2", "no", "none")
+"""Rows of a table that is joined with itself: one side leaves out "none", the other one both."""
 METHODS = {"Inner": "join", "Left": "left_join", "Outer": "outer_join"}
 
 
@@ -179,6 +182,32 @@ def test_groups_of_a_joined_table_give_back_what_a_row_was() -> None:
         inputs[RIGHT].pipe_input(0, "b")
         inputs[LEFT].pipe_input(0, None)
         assert out.read_key_values() == [("A-a", 1), ("A-a", 0), ("A-b", 1), ("A-b", 0)]
+
+
+@pytest.mark.parametrize("kept", [(LEFT,), (RIGHT,), (LEFT, RIGHT)], ids="+".join)
+@pytest.mark.parametrize("method", METHODS.values())
+def test_two_sides_of_one_table_end_right_if_one_of_them_is_kept(
+    method: str, kept: tuple[str, ...]
+) -> None:
+    builder = StreamsBuilder()
+    rows = builder.table("in", key_serde=LONG, value_serde=STRING)
+    left_options: Any = {"name": LEFT, "value_serde": STRING} if LEFT in kept else {}
+    right_options: Any = {"name": RIGHT} if RIGHT in kept else {}
+    left = rows.filter(lambda key, value: value != "none", **left_options)
+    right = rows.filter(lambda key, value: not value.startswith("no"), **right_options)
+    result = getattr(left, method)(right, dashed, name="joined", value_serde=STRING)
+    counts = result.group_by(lambda key, value: ("all", key), key_serde=STRING, value_serde=LONG)
+    counts.count(name="count")
+    with TopologyTestDriver(builder.build()) as driver:
+        rows_in = driver.create_input_topic("in", LONG, STRING)
+        joined_rows, count = (driver.get_key_value_store(name) for name in ("joined", "count"))
+        for value in (each for pair in itertools.permutations(SELF, 2) for each in pair):
+            rows_in.pipe_input(1, value)
+            left_row = None if value == "none" else value
+            right_row = None if value is None or value.startswith("no") else value
+            there = (right_row if method == "join" else left_row) is not None
+            assert joined_rows.get(1) == (dashed(left_row, right_row) if there else None)
+            assert (count.get("all") or 0) == int(there)
 
 
 def test_options_without_a_name_keep_the_result() -> None:

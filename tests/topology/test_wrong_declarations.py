@@ -150,6 +150,14 @@ def test_join_with_what_is_neither_table_nor_stream(builder: StreamsBuilder) -> 
         builder.stream("in").join(wrong, lambda a, b: a)
 
 
+def test_outer_join_of_a_stream_is_with_a_stream_and_has_windows(builder: StreamsBuilder) -> None:
+    stream: Any = builder.stream("in")
+    with pytest.raises(TopologyError, match="outer_join: a stream is joined with a KStream here"):
+        stream.outer_join(builder.table("t"), max)
+    with pytest.raises(TopologyError, match="outer_join of two streams needs windows, such as"):
+        stream.outer_join(builder.stream("other"), max)
+
+
 def test_streams_of_two_builders(builder: StreamsBuilder) -> None:
     other = StreamsBuilder()
 

@@ -144,8 +144,8 @@ class DeclaredStream:
             self.graph,
             node,
             self.sources | other.sources,
-            self.key_serde if self.key_serde is other.key_serde else None,
-            self.value_serde if self.value_serde is other.value_serde else None,
+            self.key_serde if self.key_serde == other.key_serde else None,
+            self.value_serde if self.value_serde == other.value_serde else None,
             self.repartition_required or other.repartition_required,
         )
 

@@ -799,7 +799,7 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         self,
         other: KStream[K, VOther],
         joiner: Callable[..., V2],
-        windows: JoinWindows,
+        windows: JoinWindows | None = None,
         *,
         with_key: bool = False,
         joined: Any = None,
