@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 from pystreams import ProductionError, TopicPartition
 from pystreams.errors import TaskMigratedError
@@ -45,6 +46,21 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
     assert answer_of(lambda: consumer.committed([partition])) == {
         partition: CommittedOffset(20, "time")
     }
+
+
+def test_who_is_initialised_is_connected_and_waits_for_no_timer(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    """The client asks for its coordinator only each half second while it knows no broker."""
+    application = make_application(
+        {"processing.guarantee": "exactly_once", "producer.debug": "eos"}
+    )
+    topic = application.topic()
+    with capture_logs() as lines:
+        application.transactional(topics=[topic])
+    told = [line["event"] for line in lines if line.get("facility") == "TXNCOORD"]
+    assert told
+    assert not [line for line in told if "Unable to query for transaction coordinator" in line]
 
 
 def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
