@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 _CONSUME_S = 0.05
 _ASK_S = 5.0
@@ -297,7 +297,7 @@ def produce(
     timestamps_ms: Sequence[int] | None = None,
 ) -> None:
     """Write records, each once and in order; at the present time if no other is given."""
-    writer = Writer(servers)
+    writer = writer_of(servers, topic)
     for index, (key, value) in enumerate(records):
         partition = -1 if partition_of is None else partition_of(index)
         timestamp_ms = 0 if timestamps_ms is None else timestamps_ms[index]
