@@ -50,7 +50,7 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
 
 @pytest.mark.parametrize("unanswered", [False, True])
 def test_a_coordinator_is_asked_for_when_there_is_a_connection(unanswered: bool) -> None:
-    """librdkafka asks half a second later where it has none yet; how long that takes is no test."""
+    """Where it has none yet, librdkafka asks half a second later."""
     calls: list[object] = []
 
     class Client:
