@@ -106,7 +106,7 @@ def _turn(item: pytest.Item) -> int:
     file = item.path.relative_to(Path(__file__).parents[1])
     if file.parts[1] not in _SLOW_PACKAGES:
         return 2
-    return 1 - sharing.takes_spark(file.as_posix())
+    return 0 if sharing.kept_together(file.as_posix()) else 1
 
 
 @pytest.fixture(autouse=True)
