@@ -144,13 +144,19 @@ class LastNumbers:
 
     def read(self) -> dict[str, dict[bytes, int]]:
         """Take what has come; return for each topic the last number a key."""
-        for message in self._consumer.consume(10_000, _CONSUME_S):
+        for message in arrived(self._consumer):
             error = message.error()
             if error is None:
                 self._last[message.topic() or ""][message.key() or b""] = long(message.value())
             else:
                 assert error.code() in _NO_FAILURE, error
         return self._last
+
+
+def arrived(consumer: Consumer) -> list[Message]:
+    """Return what has come; wait a moment for the first, as `consume` does for all of them."""
+    first = consumer.consume(1, _CONSUME_S)
+    return first and first + consumer.consume(10_000, 0)
 
 
 def read_all(servers: str, topic: str, *, committed: bool = True) -> list[Message]:
@@ -170,15 +176,15 @@ def read_topics(
         found: dict[str, list[Message]] = {topic: [] for topic in topics}
 
         def ended() -> bool:
-            # `consume` waits for all it was asked for; so it is asked often.
-            for message in consumer.consume(10_000, _CONSUME_S):
-                error, topic = message.error(), message.topic() or ""
-                if error is None:
-                    found[topic].append(message)
-                    continue
-                assert error.code() in _NO_FAILURE, error
-                if error.code() == KafkaError._PARTITION_EOF:
-                    open_ends.discard((topic, message.partition() or 0))
+            while open_ends and (come := arrived(consumer)):
+                for message in come:
+                    error, topic = message.error(), message.topic() or ""
+                    if error is None:
+                        found[topic].append(message)
+                        continue
+                    assert error.code() in _NO_FAILURE, error
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        open_ends.discard((topic, message.partition() or 0))
             return not open_ends
 
         wait_until(ended, f"the ends of {', '.join(topics)}", told=lambda: f"{open_ends}")
