@@ -43,6 +43,7 @@ class Writer:
                 "enable.idempotence": True,
                 "message.timeout.ms": 0,
                 "topic.metadata.refresh.interval.ms": 5_000,
+                "log_level": 4,  # That a topic is deleted is no news here.
                 **(settings or {}),
             }
         )
