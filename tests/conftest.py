@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from pystreams.kernel.java import JavaNotFoundError
 from pystreams.kernel.maven import ArtifactError
 from tests import sharing
+from tests.broker.writing import writers_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +106,7 @@ def _turn(item: pytest.Item) -> int:
     file = item.path.relative_to(Path(__file__).parents[1])
     if file.parts[1] not in _SLOW_PACKAGES:
         return 2
-    return 1 - sharing.takes_spark(file.as_posix())
+    return 0 if sharing.kept_together(file.as_posix()) else 1
 
 
 @pytest.fixture(autouse=True)
@@ -121,9 +122,11 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker() -> DevelopmentBroker:
+def broker() -> Iterator[DevelopmentBroker]:
     """One real Kafka broker for all processes of the run; use names of `unique_name`'s kind."""
-    return sharing.shared_broker()
+    shared = sharing.shared_broker()
+    with writers_kept(shared.bootstrap_servers):
+        yield shared
 
 
 @pytest.fixture(scope="session")

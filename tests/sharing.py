@@ -75,9 +75,11 @@ def remove_shared_directory() -> None:
 
 
 @cache
-def takes_spark(file: str) -> bool:
-    """Return whether tests of a file take the session's Spark."""
-    return "spark: Any" in (_ROOT / file).read_text("utf-8")
+def kept_together(file: str) -> str | None:
+    """Return what one process does alone, if a file is part of such: on Spark, or secured."""
+    if file.startswith(_SECURED):
+        return _SECURED
+    return "spark" if "spark: Any" in (_ROOT / file).read_text("utf-8") else None
 
 
 class SharingScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
@@ -85,6 +87,4 @@ class SharingScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if file.startswith(_SECURED):
-            return _SECURED
-        return "spark" if takes_spark(file) else file
+        return kept_together(file) or file

@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 _CONSUME_S = 0.05
 _ASK_S = 5.0
@@ -144,13 +144,19 @@ class LastNumbers:
 
     def read(self) -> dict[str, dict[bytes, int]]:
         """Take what has come; return for each topic the last number a key."""
-        for message in self._consumer.consume(10_000, _CONSUME_S):
+        for message in arrived(self._consumer):
             error = message.error()
             if error is None:
                 self._last[message.topic() or ""][message.key() or b""] = long(message.value())
             else:
                 assert error.code() in _NO_FAILURE, error
         return self._last
+
+
+def arrived(consumer: Consumer) -> list[Message]:
+    """Return what has come; wait a moment for the first, as `consume` does for all of them."""
+    first = consumer.consume(1, _CONSUME_S)
+    return first and first + consumer.consume(10_000, 0)
 
 
 def read_all(servers: str, topic: str, *, committed: bool = True) -> list[Message]:
@@ -170,15 +176,15 @@ def read_topics(
         found: dict[str, list[Message]] = {topic: [] for topic in topics}
 
         def ended() -> bool:
-            # `consume` waits for all it was asked for; so it is asked often.
-            for message in consumer.consume(10_000, _CONSUME_S):
-                error, topic = message.error(), message.topic() or ""
-                if error is None:
-                    found[topic].append(message)
-                    continue
-                assert error.code() in _NO_FAILURE, error
-                if error.code() == KafkaError._PARTITION_EOF:
-                    open_ends.discard((topic, message.partition() or 0))
+            while open_ends and (come := arrived(consumer)):
+                for message in come:
+                    error, topic = message.error(), message.topic() or ""
+                    if error is None:
+                        found[topic].append(message)
+                        continue
+                    assert error.code() in _NO_FAILURE, error
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        open_ends.discard((topic, message.partition() or 0))
             return not open_ends
 
         wait_until(ended, f"the ends of {', '.join(topics)}", told=lambda: f"{open_ends}")
@@ -297,7 +303,7 @@ def produce(
     timestamps_ms: Sequence[int] | None = None,
 ) -> None:
     """Write records, each once and in order; at the present time if no other is given."""
-    writer = Writer(servers)
+    writer = writer_of(servers, topic)
     for index, (key, value) in enumerate(records):
         partition = -1 if partition_of is None else partition_of(index)
         timestamp_ms = 0 if timestamps_ms is None else timestamps_ms[index]

@@ -31,7 +31,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
 from tests.broker.conftest import CreateTopic
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 FIRST_MS = 1_000_000
 SIZE_MS = 10
@@ -74,7 +74,7 @@ def running(
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 100,
     }
-    writer = Writer(broker.bootstrap_servers)
+    writer = writer_of(broker.bootstrap_servers, events, people, places)
     for time in (0, 3, 12, 40):
         writer.write(events, "x", "a", timestamp=FIRST_MS + time)
     writer.write(people, "p", "a", timestamp=FIRST_MS)

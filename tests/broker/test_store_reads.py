@@ -19,7 +19,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
 from tests.broker.test_queries import wait_for
 from tests.broker.waiting import DEADLINE_S
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 CreateTopic = Callable[..., str]
 
@@ -50,7 +50,7 @@ def test_all_tasks_of_the_instance_answer(
     topic = create_topic("reads", partitions=3)
     streams = started(broker, topic, tmp_path, commit_interval_ms=100)
     try:
-        writer = Writer(broker.bootstrap_servers)
+        writer = writer_of(broker.bootstrap_servers, topic)
         for key in ("a", "b", "c", "d", "a"):
             writer.write(topic, b"x", key.encode(), timestamp=5)
         writer.flush()
@@ -71,7 +71,7 @@ def test_uncommitted_counts_are_seen_only_by_those_who_ask_for_them(
     topic = create_topic("isolation", partitions=1)
     streams = started(broker, topic, tmp_path, commit_interval_ms=600_000)
     try:
-        writer = Writer(broker.bootstrap_servers)
+        writer = writer_of(broker.bootstrap_servers, topic)
         writer.write(topic, b"x", b"a", timestamp=5)
         writer.flush()
         uncommitted = streams.store("counts")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 DEADLINE_S = 120.0
 """A limit, no target: hosts were seen to take nine tenths of the processors for minutes."""
-_LOOK_EVERY_S = 0.02
+_PAUSE_S = (0.02, 0.1)
+"""Between two looks three times what a look took, within these bounds: one that is dear takes the
+processors from what it waits for."""
 
 
 def wait_until(
@@ -19,6 +21,11 @@ def wait_until(
 ) -> None:
     """Return when the condition is true; fail after the deadline, with what is `told` then."""
     end_s = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end_s, f"in vain for {deadline_s:.0f} s: {what}\n{told()}"
-        time.sleep(_LOOK_EVERY_S)
+    shortest_s, longest_s = _PAUSE_S
+    while True:
+        begun_s = time.monotonic()
+        if condition():
+            return
+        now_s = time.monotonic()
+        assert now_s < end_s, f"in vain for {deadline_s:.0f} s: {what}\n{told()}"
+        time.sleep(min(max(3 * (now_s - begun_s), shortest_s), longest_s))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,6 +43,7 @@ class Writer:
                 "enable.idempotence": True,
                 "message.timeout.ms": 0,
                 "topic.metadata.refresh.interval.ms": 5_000,
+                "log_level": 4,  # That a topic is deleted is no news here.
                 **(settings or {}),
             }
         )
@@ -70,10 +72,15 @@ class Writer:
             except BufferError:
                 self._producer.poll(_ROOM_S)
 
+    def know(self, topic: str) -> None:
+        """Look how many partitions a topic has now."""
+        self._producer.list_topics(topic, DEADLINE_S)
+
     def hear(self) -> None:
         """Hear what became of records; fail when one was refused."""
         self._producer.poll(0)
-        assert not self._refused, self._refused[:3]
+        refused, self._refused = self._refused, []
+        assert not refused, refused[:3]
 
     def flush(self, deadline_s: float = DEADLINE_S) -> None:
         """Wait until the brokers have all."""
@@ -85,6 +92,34 @@ class Writer:
             self._refused.append(f"{message.topic()} {message.key()!r}: {error}")
         elif self._delivered is not None:
             self._delivered(message)
+
+
+_kept: dict[str, dict[tuple[tuple[str, Any], ...], Writer]] = {}
+"""Brokers that outlive the tests -> the writers that are kept, by their settings."""
+
+
+@contextlib.contextmanager
+def writers_kept(servers: str) -> Iterator[None]:
+    """Keep writers for a broker until the block ends: a new one waits half a second for its id."""
+    _kept[servers] = {}
+    try:
+        yield
+    finally:
+        del _kept[servers]
+
+
+def writer_of(servers: str, *topics: str, **settings: Any) -> Writer:
+    """Return a writer for topics, kept or new; underscores in settings stand for dots."""
+    own = {name.replace("_", "."): value for name, value in settings.items()}
+    kept = _kept.get(servers)
+    if kept is None:
+        return Writer(servers, own)
+    key = tuple(sorted(own.items()))
+    if key not in kept:
+        kept[key] = Writer(servers, own)
+    for topic in topics:
+        kept[key].know(topic)
+    return kept[key]
 
 
 class Feed(ABC):

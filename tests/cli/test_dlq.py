@@ -26,7 +26,7 @@ from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER
 from tests import names
 from tests.broker.reading import create_topics, read_all
 from tests.broker.waiting import wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ class Queue:
         self.name = names.unique_name("dead")
         admin = AdminClient({"bootstrap.servers": servers})
         create_topics(admin, [NewTopic(self.name, 2)])
-        writer = Writer(servers)
+        writer = writer_of(servers, self.name)
         for number, (topic, exception) in enumerate(
             [("orders", "ValueError"), ("orders", "KeyError"), ("people", "ValueError")]
         ):
@@ -112,7 +112,7 @@ class Source:
 
     def fail(self, totals: Iterable[int], **more: str) -> None:
         """Write a letter for each record."""
-        writer = Writer(self.servers)
+        writer = writer_of(self.servers, self.queue)
         for total in totals:
             told = {
                 "own": "1",

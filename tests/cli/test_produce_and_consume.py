@@ -14,7 +14,7 @@ from pystreams.cli.commands.produce import produce
 from pystreams.cli.commands.topics import topics
 from tests import names
 from tests.broker import reading
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -181,7 +181,7 @@ orders.to("{shop.name}-totals")
 """
     )
     shop.create_topics()
-    writer = Writer(shop.servers)
+    writer = writer_of(shop.servers, f"{shop.name}-orders")
     writer.write(f"{shop.name}-orders", b"tea-", headers=[("language", b"en")])
     writer.flush()
 

@@ -17,7 +17,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 from tests import names
 from tests.broker.reading import answer_of, topics_of
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ class Shop:
 
     def order(self, numbers: range) -> None:
         """Write an order a number, a second apart: of 5 customers, for 3 goods."""
-        writer = Writer(self.servers)
+        writer = writer_of(self.servers, f"{self.name}-orders")
         for number in numbers:
             order = json.dumps({"total": number, "of": f"good {number % 3}"})
             time_ms = _START_MS + 1000 * number

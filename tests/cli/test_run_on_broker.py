@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests import names
 from tests.broker.reading import committed_offsets, create_topics, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Application:
         create_topics(admin, topics)
 
     def write(self, count: int) -> None:
-        writer = Writer(self.servers)
+        writer = writer_of(self.servers, f"{self.name}-in")
         for number in range(count):
             writer.write(f"{self.name}-in", f"value {number}", f"{number}")
         writer.flush()

@@ -17,7 +17,7 @@ from pystreams.cli.commands.status import status
 from pystreams.cli.commands.topics import topics
 from tests import names
 from tests.broker.waiting import wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -63,7 +63,7 @@ class Group:
         return KafkaStreams(load_topology(str(self.file)).topology, config)
 
     def write(self, partition: int, timestamp: int) -> None:
-        writer = Writer(self.servers)
+        writer = writer_of(self.servers, f"{self.name}-in")
         writer.write(f"{self.name}-in", "x", "k", partition, timestamp)
         writer.flush()
 

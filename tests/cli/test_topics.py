@@ -15,7 +15,7 @@ from pystreams.cli.commands.topics import topics
 from tests import names
 from tests.broker.reading import answer_of, topics_of
 from tests.broker.waiting import DEADLINE_S
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -125,7 +125,7 @@ def test_a_topic_is_described_with_what_it_holds_and_its_settings(
     cluster: Cluster, name: str
 ) -> None:
     cluster.invoke("create", name, "--partitions", "2", "--topic-config", "retention.ms=5000")
-    writer = Writer(cluster.servers)
+    writer = writer_of(cluster.servers, name)
     for _ in range(3):
         writer.write(name, b"x", partition=1)
     writer.flush()

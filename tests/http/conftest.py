@@ -18,7 +18,7 @@ from pystreams.http.server import HttpOptions, HttpServer
 from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.broker.writing import Writer
+from tests.broker.writing import writer_of
 from tests.http.asking import Answer, ask
 from tests.http.filing import filing
 
@@ -69,7 +69,7 @@ class Topics:
         return name
 
     def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:
-        writer = Writer(self._servers, {"partitioner": "murmur2_random"})
+        writer = writer_of(self._servers, topic, partitioner="murmur2_random")
         for key, value, time in records:
             writer.write(topic, value, key, timestamp=FIRST_MS + time)
         writer.flush()

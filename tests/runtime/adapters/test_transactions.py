@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams import ProductionError, TopicPartition
 from pystreams.errors import TaskMigratedError
 from pystreams.record import OutputBuffer
+from pystreams.runtime.adapters.connection.confluent import init_transactions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, answer_of, numbered, stable, until
@@ -45,6 +46,27 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
     assert answer_of(lambda: consumer.committed([partition])) == {
         partition: CommittedOffset(20, "time")
     }
+
+
+@pytest.mark.parametrize("unanswered", [False, True])
+def test_a_coordinator_is_asked_for_when_there_is_a_connection(unanswered: bool) -> None:
+    """Where it has none yet, librdkafka asks half a second later."""
+    calls: list[object] = []
+
+    class Client:
+        def list_topics(self, topic: str, timeout_s: float) -> None:
+            calls.append(topic)
+            if unanswered:
+                raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        def init_transactions(self, timeout_s: float) -> None:
+            calls.append(timeout_s)
+
+    client: Any = Client()
+    init_transactions(client, ["out", "other"], 1.0)
+    init_transactions(client, [], 2.0)
+
+    assert calls == ["out", 1.0, 2.0]
 
 
 def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(

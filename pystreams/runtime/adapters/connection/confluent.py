@@ -8,6 +8,7 @@ is none.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 
 from confluent_kafka import Consumer, Message, Producer
 
@@ -18,8 +19,9 @@ from pystreams.runtime.adapters.connection.confluent_errors import (
 )
 
 _CLOSE_TIMEOUT_S = 3.0
+_CONNECT_TIMEOUT_S = 0.5
 
-__all__ = ["Consumer", "Message", "Producer", "consume_available", "release"]
+__all__ = ["Consumer", "Message", "Producer", "consume_available", "init_transactions", "release"]
 
 
 def consume_available(
@@ -44,6 +46,27 @@ def consume_available(
         return messages
     except CLIENT_EXCEPTIONS as error:
         raise translate(error_of(error), doing) from error
+
+
+def init_transactions(client: Producer, topics: Collection[str], timeout_s: float) -> None:
+    """Fence older producers of the same transactional id, as soon as there is a connection.
+
+    librdkafka asks for the coordinator at once, and where it is not connected yet, as a new client
+    never is, half a second later. So a question comes first that waits for no more than that.
+
+    Args:
+        client: The client.
+        topics: Some that exist, to ask about; none where none is known.
+        timeout_s: How long fencing may take (s).
+
+    Raises:
+        KafkaException: They are not fenced, or it is not known.
+    """
+    for topic in topics:
+        with contextlib.suppress(*CLIENT_EXCEPTIONS):
+            client.list_topics(topic, _CONNECT_TIMEOUT_S)
+        break
+    client.init_transactions(timeout_s)
 
 
 def release(client: Producer, *, in_transaction: bool) -> None:

@@ -132,9 +132,10 @@ class BatchSize:
     Args:
         config: librdkafka's configuration of the producer.
         limits: What topics take.
-        topics: Those it will write to, as far as they are known.
+        topics: Those it will write to.
 
     Attributes:
+        topics: The same, as far as they are known.
         limited: Topics that take less than the client does -> bytes, as far as is known. Empty
             where records are compressed: only the broker knows then.
         outdated: Whether the next client's `settings` are others than the last one's.
@@ -144,7 +145,7 @@ class BatchSize:
         self, config: Mapping[str, Any], limits: BatchLimits, topics: Collection[str]
     ) -> None:
         self._limits = limits
-        self._topics = topics
+        self.topics = topics
         self._message_max_bytes = int(config["message.max.bytes"])
         self._configured_bytes = min(int(config["batch.size"]), self._message_max_bytes)
         codec = config.get("compression.codec", config.get("compression.type", "none"))
@@ -157,7 +158,7 @@ class BatchSize:
     def settings(self) -> dict[str, Any]:
         """Return what is laid over the configuration of the next client."""
         self.outdated = False
-        known = self._limits.of(self._topics)
+        known = self._limits.of(self.topics)
         if not self._compressed:
             largest = self._message_max_bytes
             self.limited = {topic: limit for topic, limit in known.items() if limit < largest}

@@ -25,7 +25,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.runtime.adapters.connection.confluent import Producer, release
+from pystreams.runtime.adapters.connection.confluent import Producer, init_transactions, release
 from pystreams.runtime.adapters.connection.confluent_errors import (
     CLIENT_EXCEPTIONS,
     REFUSED,
@@ -239,7 +239,7 @@ class ConfluentProducer:
         if self._initialized:
             self._make_client()
         try:
-            self._open.init_transactions(_INIT_TIMEOUT_S)
+            init_transactions(self._open, self._batch_size.topics, _INIT_TIMEOUT_S)
         except KafkaException as raised:
             error = self._error(error_of(raised), "initialising transactions")
             if isinstance(error, RetriableClientError):
