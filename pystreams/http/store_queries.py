@@ -25,7 +25,7 @@ from pystreams.http.store_requests import (
     terms_of,
 )
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from pystreams.runtime.queries.query_results import FailureReason
+from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.serdes import BYTES, Serde, filled
 from pystreams.stores.contracts.queries import Query
 from pystreams.stores.contracts.spec import StoreSpec
@@ -150,7 +150,9 @@ class StoreQueries:
         )
         if result.global_result is not None:
             return {None: result.global_result}
-        return {**result.partition_results}
+        found: dict[int | None, QueryResult[Any]] = {}
+        found.update(result.partition_results.items())
+        return found
 
 
 def _is_elsewhere(found: Answers, number: int) -> bool:
