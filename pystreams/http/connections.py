@@ -58,6 +58,15 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             self._is_begun = True
             super().data_received(data)
 
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no HTTP: a request, or the rest of one that is being answered."""
+            if _is_unanswered(self.cycle):
+                self.cycle.disconnected = True  # What it has to say is for nobody any more.
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.abort()
+
         def _is_at_rest(self) -> bool:
             """Return whether a request may begin: no other is begun, and no answer."""
             if self._is_begun:
