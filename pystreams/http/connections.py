@@ -69,13 +69,7 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
 
         def _is_at_rest(self) -> bool:
             """Return whether a request may begin: no other is begun, and no answer."""
-            if self._is_begun:
-                connection = self.conn
-                self._is_begun = (
-                    _is_unanswered(self.cycle)
-                    or not (connection.our_state is connection.their_state is h11.IDLE)
-                    or bool(connection.trailing_data[0])
-                )
+            self._is_begun = self._is_begun and _is_under_way(self.conn, self.cycle)
             return not (
                 self._is_begun
                 or self.flow.write_paused
@@ -106,6 +100,15 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
                 self.transport.abort()
 
     return Connection
+
+
+def _is_under_way(connection: h11.Connection, cycle: Any) -> bool:
+    """Return whether a request or its answer is begun, and not ended."""
+    return (
+        _is_unanswered(cycle)
+        or not (connection.our_state is connection.their_state is h11.IDLE)
+        or bool(connection.trailing_data[0])
+    )
 
 
 def _is_unanswered(cycle: Any) -> bool:
