@@ -39,6 +39,7 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             self.logger = _LOGGER
             self._quick_answer = quick.of_connection()
             self._quickly_answered = 0
+            self._is_begun = False
             self._look_later()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -53,18 +54,26 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
                     self._quickly_answered += 1
                     self.transport.write(answer)
                     return
+            self._is_begun = True
             super().data_received(data)
 
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no HTTP: a request, or the rest of one that is being answered."""
+            if _is_unanswered(self.cycle):
+                self.cycle.disconnected = True  # What it has to say is for nobody any more.
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.abort()
+
         def _is_at_rest(self) -> bool:
-            """Return whether nothing is begun: no request, no answer."""
-            connection = self.conn
-            return (
-                not _is_unanswered(self.cycle)
-                and connection.our_state is connection.their_state is h11.IDLE
-                and not connection.trailing_data[0]
-                and not self.flow.write_paused
-                and not self.transport.is_closing()
-                and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1)
+            """Return whether a request may begin: no other is begun, and no answer."""
+            self._is_begun = self._is_begun and _is_under_way(self.conn, self.cycle)
+            return not (
+                self._is_begun
+                or self.flow.write_paused
+                or self.transport.is_closing()
+                or (self.limit_concurrency and len(self.connections) >= self.limit_concurrency)
             )
 
         def _look_later(self) -> None:
@@ -92,10 +101,22 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
     return Connection
 
 
+def _is_under_way(connection: h11.Connection, cycle: Any) -> bool:
+    """Return whether a request or its answer is begun, and not ended."""
+    return (
+        _is_unanswered(cycle)
+        or not (connection.our_state is connection.their_state is h11.IDLE)
+        or bool(connection.trailing_data[0])
+    )
+
+
 def _is_unanswered(cycle: Any) -> bool:
     return cycle is not None and not cycle.response_complete
 
 
 def _date(headers: list[tuple[bytes, bytes]]) -> bytes:
     """Return what uvicorn writes as the date, once a second."""
-    return next(value for name, value in headers if name == b"date")
+    for name, value in headers:
+        if name == b"date":
+            return value
+    raise AssertionError(headers)

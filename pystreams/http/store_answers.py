@@ -63,14 +63,15 @@ def answer_of_key(
     """Return what the partitions have of a key: one has it at most; None if none has."""
     for number, result in found.items():
         value = result.value
-        if isinstance(value, Iterator):
-            entries = islice(_entries(spec, query, value), MAX_LIMIT + 1)
-            if value := list(entries):
-                more = len(value) > MAX_LIMIT
-                told = {"entries": value[:MAX_LIMIT], "more": more}
-                return {"key": key, **told, **_where(number, result)}
-        elif value is not None:
+        if value is None:
+            continue
+        # What is asked for most comes first: whether something is an iterator takes long to see.
+        if isinstance(value, ValueAndTimestamp) or not isinstance(value, Iterator):
             return {"key": key, **_fields(value), **_where(number, result)}
+        entries = list(islice(_entries(spec, query, value), MAX_LIMIT + 1))
+        if entries:
+            told = {"entries": entries[:MAX_LIMIT], "more": len(entries) > MAX_LIMIT}
+            return {"key": key, **told, **_where(number, result)}
     return None
 
 

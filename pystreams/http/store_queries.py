@@ -75,7 +75,7 @@ class StoreQueries:
         if number is None:
             number = self._streams.partition_of_key(store, key)
         found = self._ask(spec, query, terms, number)
-        if number is not None and _is_elsewhere(found):
+        if number is not None and _is_elsewhere(found, number):
             return Elsewhere(number)
         store_answers.check(found)
         answer = store_answers.answer_of_key(spec, query, key, found)
@@ -108,8 +108,9 @@ class StoreQueries:
         query = query_of_range(spec, self._key_serdes[store], given)
         limit, terms = limit_of(given), terms_of(given)
         found = self._ask(spec, query, terms, terms.partition)
-        if terms.partition is not None and _is_elsewhere(found):
-            return Elsewhere(terms.partition)
+        number = terms.partition
+        if number is not None and _is_elsewhere(found, number):
+            return Elsewhere(number)
         store_answers.check(found)
         partitions = store_answers.answer_of_range(spec, query, found, limit)
         elsewhere = [] if terms.partition is not None else self._elsewhere(spec, found)
@@ -138,12 +139,13 @@ class StoreQueries:
             isolation_level=terms.isolation_level,
             position_bound=terms.position_bound,
         )
+        if result.global_result is not None:
+            return {None: result.global_result}
         found: dict[int | None, QueryResult[Any]] = {}
         found.update(result.partition_results.items())
-        if result.global_result is not None:
-            found[None] = result.global_result
         return found
 
 
-def _is_elsewhere(found: Answers) -> bool:
-    return any(answer.failure_reason is FailureReason.NOT_PRESENT for answer in found.values())
+def _is_elsewhere(found: Answers, number: int) -> bool:
+    answer = found.get(number)  # None of a global store, which has no partitions.
+    return answer is not None and answer.failure_reason is FailureReason.NOT_PRESENT

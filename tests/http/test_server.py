@@ -20,7 +20,7 @@ from pystreams.serdes import STRING
 from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
 from tests.http.conftest import certificate_of
-from tests.http.connecting import wait_for_answer
+from tests.http.connecting import connected, wait_for_answer
 from tests.ports import ports_in_a_row
 
 
@@ -153,6 +153,27 @@ def test_what_uvicorn_tells_of_its_life_is_in_no_log(
 
     told = [record.getMessage() for record in caplog.records if record.name.startswith("uvicorn")]
     assert told == ["a server of the program's own"]
+
+
+@pytest.mark.parametrize("sent_apart", [False, True])
+def test_a_body_that_is_no_http_is_refused_and_fills_no_log(
+    created: KafkaStreams, caplog: pytest.LogCaptureFixture, sent_apart: bool
+) -> None:
+    head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"no length of a chunk\r\n"
+    with HttpServer(created, HttpOptions(port=0)) as server, connected(server) as connection:
+        connection.sendall(head if sent_apart else head + body)
+        read = connection.recv(12)
+        if sent_apart:
+            connection.sendall(body)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(1 << 16):
+                pass
+
+    assert read == (b"HTTP/1.1 200" if sent_apart else b"HTTP/1.1 400")
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR
+    ] == []
 
 
 def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:

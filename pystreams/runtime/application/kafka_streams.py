@@ -206,7 +206,8 @@ class KafkaStreams(DiscoveringClient):
 
         def views() -> list[Any]:
             tasks = [task for task in self._tasks_with(name) if task.state is TaskState.RUNNING]
-            stores = [task.state_manager.stores()[name] for task in tasks]
+            found = [task.state_manager.readers_store(name) for task in tasks]
+            stores = [store for store in found if store is not None]
             return views_of(name, level, stores, ready=self.state is State.RUNNING)
 
         return local_store(spec, views)

@@ -151,7 +151,7 @@ class StreamThread:
     def local_tasks(self, store: str) -> list[StreamTask]:
         """Return the tasks that have a store, in whatever state, for reads of other threads."""
         tasks = list(self._manager.tasks.values())
-        return [task for task in tasks if store in task.state_manager.stores()]
+        return [task for task in tasks if task.state_manager.readers_store(store) is not None]
 
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""

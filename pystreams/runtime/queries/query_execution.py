@@ -23,7 +23,7 @@ from pystreams.stores.contracts.state_store import StateStore, gives_views
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StateQueryRequest(Generic[R]):
     """One query and what it is put to.
 
@@ -76,26 +76,26 @@ def query_global_store(
     """
     # What was read of its topic is committed there, whether it is committed here yet or not.
     request = replace(request, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-    what = f"global store {request.spec.name!r}"
     missing = request.position_bound.position.beyond(position)
-    result = _ask(request, store, what, position, missing)
+    result = _ask(request, store, None, position, missing)
     return StateQueryResult({}, result)
 
 
 def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[R]:
-    spec, number = request.spec, task.task_id.partition
-    store = task.state_manager.stores()[spec.name]
-    partition = f"partition {number} of state store {spec.name!r}"
-    if task.state is not TaskState.RUNNING and _can_answer(request, store):
-        message = f"{partition} restores or moves right now: ask again in a moment"
+    name, number = request.spec.name, task.task_id.partition
+    store = task.state_manager.readers_store(name)
+    assert store is not None, (task.task_id, name)
+    if task.state is not TaskState.RUNNING and _can_answer(store, _answer(request, store)):
+        message = f"{_named(name, number)} restores or moves right now: ask again in a moment"
         return _failed(FailureReason.NOT_ACTIVE, message)
-    position = task.state_manager.positions.of(spec.name, request.isolation_level)
+    position = task.state_manager.positions.of(name, request.isolation_level)
     missing = request.position_bound.missing(position, number)
-    return _ask(request, store, partition, position, missing)
+    return _ask(request, store, number, position, missing)
 
 
-def _can_answer(request: StateQueryRequest[Any], store: StateStore) -> bool:
-    return _answer(request, store) is not None or type(store).query is not StateStore.query
+def _can_answer(store: StateStore, answer: Answer | None) -> bool:
+    """Return whether a store can be asked, given what answers from a view of it."""
+    return answer is not None or type(store).query is not StateStore.query
 
 
 def _answer(request: StateQueryRequest[Any], store: StateStore) -> Answer | None:
@@ -106,7 +106,7 @@ def _answer(request: StateQueryRequest[Any], store: StateStore) -> Answer | None
 def _ask(
     request: StateQueryRequest[R],
     store: StateStore,
-    partition: str,
+    number: int | None,
     position: Position,
     missing: Position,
 ) -> QueryResult[R]:
@@ -115,18 +115,18 @@ def _ask(
     Args:
         request: The request.
         store: The store.
-        partition: What of it is asked, for messages.
+        number: Its partition; None of a global one.
         position: How far it has come.
         missing: What it lacks of what the request asks for.
     """
     query, spec, level = request.query, request.spec, request.isolation_level
     answer = _answer(request, store)
-    if not _can_answer(request, store):
+    if not _can_answer(store, answer):
         return _unknown(query, spec, store)
     if missing:
         message = (
-            f"{partition} has not come as far as the bound asks, for {level.value}: it lacks "
-            f"{missing}, it is at {position}; ask again in a moment"
+            f"{_named(spec.name, number)} has not come as far as the bound asks, for "
+            f"{level.value}: it lacks {missing}, it is at {position}; ask again in a moment"
         )
         return QueryResult(position, None, FailureReason.NOT_UP_TO_BOUND, message)
     try:
@@ -134,7 +134,8 @@ def _ask(
     except StoreNotAvailableError as error:
         return _failed(FailureReason.NOT_ACTIVE, str(error))
     except Exception as error:  # noqa: BLE001 - a serde may raise anything
-        message = f"{partition} could not answer {query} ({type(error).__name__}: {error})"
+        what = _named(spec.name, number)
+        message = f"{what} could not answer {query} ({type(error).__name__}: {error})"
         return _failed(FailureReason.STORE_EXCEPTION, message)
     unknown = found is NotImplemented
     return _unknown(query, spec, store) if unknown else QueryResult(position, found)
@@ -172,6 +173,12 @@ def _not_here(store: str, number: int, num_partitions: int) -> QueryResult[Any]:
         f"{num_partitions - 1}: ask for one of these"
     )
     return _failed(FailureReason.DOES_NOT_EXIST, message)
+
+
+def _named(store: str, number: int | None) -> str:
+    if number is None:
+        return f"global store {store!r}"
+    return f"partition {number} of state store {store!r}"
 
 
 def _failed(reason: FailureReason, message: str) -> QueryResult[Any]:

@@ -132,6 +132,11 @@ class ProcessorStateManager:
         """Return a store by name, as processors see it."""
         return self._stores[name].processors_store
 
+    def readers_store(self, name: str) -> StateStore | None:
+        """Return a store by name, as queries ask it; None if the task has no such store."""
+        managed = self._stores.get(name)
+        return None if managed is None else managed.store
+
     def stores(self) -> dict[str, StateStore]:
         """Return all stores by name."""
         return {name: managed.store for name, managed in self._stores.items()}

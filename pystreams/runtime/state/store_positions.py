@@ -24,8 +24,6 @@ from pystreams.config.guarantee import IsolationLevel
 from pystreams.ids import TopicPartition
 from pystreams.stores.contracts.position import Position
 
-_NOWHERE = Position()
-
 
 class StorePositions:
     """Positions of the stores of one task.
@@ -103,4 +101,5 @@ class StorePositions:
         return self._moved(store, self._forwarded if behind_caches else self._processed)
 
     def _moved(self, store: str, since_start: dict[TopicPartition, int]) -> Position:
-        return self._starts.get(store, _NOWHERE).merge(Position(since_start))
+        start, moved = self._starts.get(store), Position(since_start)
+        return moved if start is None else start.merge(moved)

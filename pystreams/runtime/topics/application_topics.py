@@ -191,9 +191,10 @@ class TopicManager:
 
     def num_partitions_of_store(self, store: str) -> int:
         """Return how many partitions a state store has, over all instances."""
-        with self._lock:
-            num_tasks = self._partitions.num_tasks
-        return sum(num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores)
+        # Without the lock, as queries ask: the plan is replaced, never changed.
+        num_tasks = self._partitions.num_tasks
+        counts = [num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores]
+        return sum(counts)
 
     def num_partitions(self, topic: str) -> int:
         """Return the partition count of a topic to write to, asking the broker if not known.

@@ -58,6 +58,8 @@ class Position:
 
     def merge(self, other: Position) -> Position:
         """Return a position with the partitions of both, and the higher offset of each."""
+        if not self._offsets or not other._offsets:
+            return self if self._offsets else other
         merged = dict(self._offsets)
         for partition, offset in other._offsets.items():
             if offset > merged.get(partition, -1):
@@ -164,7 +166,7 @@ class PositionBound:
     @classmethod
     def unbounded(cls) -> PositionBound:
         """Return the bound that every store meets."""
-        return cls()
+        return _UNBOUNDED
 
     @classmethod
     def at(cls, position: Position) -> PositionBound:
@@ -177,4 +179,9 @@ class PositionBound:
         Components of other partition numbers say nothing about this one, so that a position
         merged over all partitions is a bound for each. Spec: Kafka StoreQueryUtils.isPermitted.
         """
+        if not self.position:
+            return self.position
         return self.position.of_partition(partition).beyond(reached)
+
+
+_UNBOUNDED = PositionBound()
