@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 from tests.parity.generated.answer import answer
 from tests.parity.generated.compare import differences
 from tests.parity.generated.corpus import read
-from tests.parity.generated.coverage import Case, operators
+from tests.parity.generated.coverage import Case, covered, operators
 from tests.parity.generated.draw import draw
-from tests.parity.generated.exclusions import EXCLUSIONS
+from tests.parity.generated.draw_untold import leave_out
+from tests.parity.generated.exclusions import EXCLUSIONS, excluded
 from tests.parity.generated.shrink import shown_case, smallest
 
 pytestmark = pytest.mark.parity
@@ -34,6 +37,46 @@ def test_the_cases_kept_have_every_operator_that_is_drawn() -> None:
 
     assert len(CORPUS) >= 600
     assert drawn <= kept
+
+
+def test_the_cases_kept_have_every_option_that_is_drawn() -> None:
+    kept = frozenset[str]().union(*(_options(case) for case, _ in CORPUS))
+    cases = [case for case in map(draw, range(200)) if excluded(case, {}) is None]
+
+    assert frozenset[str]().union(*map(_options, cases)) <= kept
+
+
+def _options(case: Case) -> frozenset[str]:
+    return frozenset(part for part in covered(case) if ">" not in part)
+
+
+def test_serdes_are_left_out_only_where_they_come_from_upstream() -> None:
+    windows = {"kind": "time", "size_ms": 60}
+    sent: dict[str, Any] = {"op": "to", "topic": "out"}
+    steps: list[Any] = [
+        {"op": "stream", "topics": ["in"], "consumed": {"key": "string"}, "out": "in"},
+        {"op": "map_values", "fn": "weigh", "from": "in", "out": "weights"},
+        sent | {"produced": {"value": "long"}, "from": "weights"},
+        {"op": "group_by_key", "grouped": {"value": "long"}, "from": "weights", "out": "groups"},
+        {"op": "windowed_by", "windows": windows, "from": "groups", "out": "windows"},
+        {"op": "count", "materialized": {"value": "long"}, "from": "windows", "out": "rows"},
+        {"op": "count", "materialized": {"key": "string"}, "from": "windows", "out": "counts"},
+        {"op": "to_stream", "from": "counts", "out": "changes"},
+        sent | {"produced": {"key": "time:60", "value": "long"}, "from": "changes"},
+        {"op": "to_stream", "from": "rows", "out": "unknown"},
+        sent | {"produced": {"key": "time:60", "value": "long"}, "from": "unknown"},
+    ]
+    less = copy.deepcopy(steps)
+
+    for seed in range(100):
+        leave_out(random.Random(seed), less)
+
+    left = {number: step for number, step in enumerate(less) if step != steps[number]}
+    assert left == {
+        5: steps[5] | {"materialized": {}},
+        8: steps[8] | {"produced": {}},
+        10: steps[10] | {"produced": {"key": "time:60"}},
+    }
 
 
 def test_a_seed_is_one_case_for_ever() -> None:

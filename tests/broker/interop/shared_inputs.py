@@ -45,11 +45,12 @@ class SharedInputs:
         self._number = 0
         self._writer = Writer(self.servers, {"linger.ms": 0})
 
-    def change_places(self) -> None:
-        """Write a row of each key of the global table."""
+    def change_places(self) -> int:
+        """Write a row of each key of the global table; return how many those are."""
         for key in _KEYS[GLOBAL]:
             self.time_ms += 1
             self._write(GLOBAL, key, self.time_ms)
+        return len(_KEYS[GLOBAL])
 
     def steps(self, count: int) -> Iterator[None]:
         """Write a record a step.

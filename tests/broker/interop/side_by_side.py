@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, Self
 from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from pystreams import KafkaStreams, State
+from pystreams import KafkaStreams, State, StateRestoreListener
+from pystreams import TopicPartition as Changelog
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
 from tests.broker.interop.topologies import GLOBAL, INPUTS, LOOKS_ANEW, OUTPUTS, topologies
@@ -34,11 +36,34 @@ _OWN: dict[str, object] = {
 }
 
 
+class Restored(StateRestoreListener):
+    """Counts what is restored.
+
+    Attributes:
+        records: How many records each store was restored from; those that had all are not in it.
+    """
+
+    def __init__(self) -> None:
+        self.records: Counter[str] = Counter()
+
+    def on_restore_end(
+        self, topic_partition: Changelog, store_name: str, total_restored: int
+    ) -> None:
+        """Count them."""
+        if total_restored:
+            self.records[store_name] += total_restored
+
+
 class PythonApplications:
-    """Starts and stops applications of pystreams, in this process."""
+    """Starts and stops applications of pystreams, in this process.
+
+    Attributes:
+        restored: By application, what it restored when it started last.
+    """
 
     def __init__(self) -> None:
         self._running: dict[str, KafkaStreams] = {}
+        self.restored: dict[str, Restored] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +83,8 @@ class PythonApplications:
         """Start an application; `wait_until_running` tells when it has begun."""
         topology = CaseTopology(steps).builder.build()
         streams = KafkaStreams(topology, {"application.id": application_id, **_OWN, **config})
+        self.restored[application_id] = Restored()
+        streams.set_global_state_restore_listener(self.restored[application_id])
         self._running[application_id] = streams
         streams.start()
 
@@ -183,6 +210,13 @@ class SideBySide:
             return not left
 
         wait_until(settled, "all input is committed", told=lambda: f"{left}")
+
+    def restored(self, first: str, names: Iterable[str]) -> dict[str, dict[str, int]]:
+        """Return how many records our applications restored stores from when they started last."""
+        return {
+            topology: dict(self.python.restored[self.application(first, topology)].records)
+            for topology in names
+        }
 
     def differences(self) -> list[str]:
         """Return how what Java's set has written differs from ours, as lines."""

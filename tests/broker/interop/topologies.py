@@ -32,6 +32,11 @@ LOOKS_ANEW = {"stream-stream-left", "stream-stream-outer"}
 decided in memory. What comes out is the same."""
 
 
+RESTORED_ANEW = {"tumbling", "hopping", "sliding", "sessions", "suppressed", "stream-stream"}
+"""Topologies that restore their stores though they begin in a directory of Kafka Streams, which
+keeps windows in a database a segment, and suppressions in memory."""
+
+
 def topologies(name: str, application_id: Callable[[str], str]) -> dict[str, Steps]:
     """Return the topologies by name.
 

@@ -34,12 +34,12 @@ def covered(case: Case) -> frozenset[str]:
 
 def operators(case: Case) -> frozenset[str]:
     """Return the operators of a case, each with what it is called on."""
-    kinds = _kinds(case["steps"])
+    kinds = kinds_of(case["steps"])
     return frozenset(_operator(step, kinds) for step in case["steps"])
 
 
 def _of_steps(steps: list[Step]) -> Iterator[str]:
-    kinds = _kinds(steps)
+    kinds = kinds_of(steps)
     makers = {out: _operator(step, kinds) for step in steps for out in outs(step)}
     for step in steps:
         operator = _operator(step, kinds)
@@ -100,7 +100,7 @@ def _operator(step: Step, kinds: dict[str, str]) -> str:
     return f"{called}({with_what})" if step["op"] == "join" else called
 
 
-def _kinds(steps: list[Step]) -> dict[str, str]:
+def kinds_of(steps: list[Step]) -> dict[str, str]:
     """Return what each step makes: a stream, a table, groups, windows, cogrouped ones."""
     kinds: dict[str, str] = {}
     for step in steps:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.parity.generated import draw_global, draw_streams, draw_tables
+from tests.parity.generated import draw_global, draw_streams, draw_tables, draw_untold
 from tests.parity.generated.draw_input import draw_input
 from tests.parity.generated.drawing import Drawing, Made
 from tests.parity.generated.options import Step
@@ -99,6 +99,9 @@ def draw(seed: int, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     _finish(drawing)
     start_ms = drawing.one_of((0, 1_000, 1_700_000_000_000))
     optimized = drawing.percent(40) and "optimization" not in without
+    drawn_input = draw_input(drawing, start_ms, drawing.topics)
+    if drawing.percent(50) and "untold" not in without:
+        draw_untold.leave_out(choices, drawing.steps)
     return {
         **({"optimization": drawing.one_of(_OPTIMIZATIONS)} if optimized else {}),
         "seed": seed,
@@ -107,7 +110,7 @@ def draw(seed: int, without: frozenset[str] = frozenset()) -> dict[str, Any]:
         "emit_interval_ms": drawing.one_of((0, 0, 1_000)),
         "start_ms": start_ms,
         "steps": drawing.steps,
-        "input": draw_input(drawing, start_ms, drawing.topics),
+        "input": drawn_input,
     }
 
 

@@ -50,6 +50,8 @@ def with_switches(drawing: Drawing, chosen: Step) -> Step:
 def store(drawing: Drawing, kinds: Sequence[str] = ("key_value", "timestamped", "memory")) -> Step:
     """Return a store of a processor's own."""
     made: Step = {"kind": drawing.one_of(kinds), "name": drawing.new_name()}
+    if drawing.percent(10) and "lru" not in drawing.without:
+        return made | {"kind": "lru", "entries": drawing.one_of((1, 2))}
     return made | ({"caching": True} if drawing.percent(40) else {})
 
 

@@ -6,6 +6,7 @@ from tests.parity.generated.coverage import outs
 from tests.parity.generated.draw_stores import kept, store, versioned
 from tests.parity.generated.drawing import Drawing, Made
 from tests.parity.generated.functions import (
+    EXTRACTORS,
     FLAT_VALUES,
     JOINERS,
     KEYS,
@@ -50,6 +51,8 @@ def table(drawing: Drawing) -> None:
 
 def _consumed(drawing: Drawing, step: Step) -> None:
     consumed = drawing.sometimes_named(drawing.serdes("string", "string", chance=20))
+    if drawing.percent(12) and "extractor" not in drawing.without:
+        consumed["extractor"] = drawing.one_of([*EXTRACTORS])
     if consumed:
         step["consumed"] = consumed
 
@@ -126,6 +129,8 @@ def processed(drawing: Drawing, source: Made) -> None:
         step["store"] = store(drawing)
     if kind.endswith(("clock", "time")):
         step["every_ms"] = drawing.span(1, 3, 10)
+        if drawing.percent(40) and "anchor" not in drawing.without:
+            step["anchor_ms"] = drawing.one_of((0, drawing.span(1, 3, 10)))
     value = "string" if kind == "count" or source.value == "string" else source.value
     if value != "string" or (kind != "count" and source.key != "string"):
         return  # What they forward beside it are strings.

@@ -187,12 +187,21 @@ def cogrouped(drawing: Drawing, source: Made) -> None:
         "cogrouped",
         where=lambda each: each.key == source.key and not each.used and source.name not in each.of,
     )
-    if into is None or drawing.percent(40):
-        value = drawing.one_of(("string", "long"))
-        step = {"op": "cogroup", "fn": _aggregator(drawing, value)}
-        made = drawing.new("cogrouped", key=source.key, value=value, of=(source.name,))
-        drawing.add(step, made, source)
+    if into is not None and drawing.percent(60):
+        _add_to_cogroup(drawing, into, source)
         return
+    value = drawing.one_of(("string", "long"))
+    step = {"op": "cogroup", "fn": _aggregator(drawing, value)}
+    made = drawing.new("cogrouped", key=source.key, value=value, of=(source.name,))
+    drawing.add(step, made, source)
+    stream = drawing.pick("stream", where=lambda each: each.key == source.key)
+    if stream is not None and drawing.percent(60):
+        stream_groups(drawing, stream)
+        if drawing.made[-1].key == made.key:
+            _add_to_cogroup(drawing, made, drawing.made[-1])
+
+
+def _add_to_cogroup(drawing: Drawing, into: Made, source: Made) -> None:
     step = {"op": "cogroup", "fn": _aggregator(drawing, into.value)}
     of = (*into.of, source.name)
     made = drawing.new("cogrouped", key=source.key, value=into.value, of=of)

@@ -111,6 +111,8 @@ def _aggregations_of_windows(case: dict[str, Any]) -> list[tuple[Step, Step]]:
 
 def _keeps_little(case: dict[str, Any], windowed: Step, step: Step) -> bool:
     """Return whether windows are kept less long than the input goes on."""
+    if windowed["windows"]["kind"] == "unlimited":
+        return False
     times = [record[3] for record in case["input"] if isinstance(record, list)]
     span_ms = max(times, default=0) - min(times, default=0)
     kept = step.get("materialized", {})
@@ -315,7 +317,36 @@ def _foreign_keys_into_the_table_itself(case: dict[str, Any], _java: Answer) -> 
     return False
 
 
+def _partitioners_of_rows_that_name_no_row(case: dict[str, Any], java: Answer) -> bool:
+    chosen = any(
+        "other" in step.get("partitioners", ()) and step["kind"] == "left" for step in case["steps"]
+    )
+    return chosen and any(
+        {True, False} <= {record[0] is None for record in records}
+        for topic, records in java.get("topics", {}).items()
+        if "-FK-JOIN-SUBSCRIPTION-REGISTRATION-" in topic
+    )
+
+
+def _cogrouped_streams_with_one_topic(case: dict[str, Any], _java: Answer) -> bool:
+    optimization = case.get("optimization", "")
+    if "all" not in optimization and "merge" not in optimization:
+        return False
+    unnamed: dict[str, int] = {}
+    for step in case["steps"]:
+        above = [step[part] for part in ("from", "other") if part in step]
+        if step["op"] in {"group_by", "group_by_key"}:
+            unnamed[step["out"]] = int("name" not in step.get("grouped", {}))
+        elif step["op"] == "cogroup":
+            unnamed[step["out"]] = sum(unnamed[each] for each in above)
+            if unnamed[step["out"]] > 1:
+                return True
+    return False
+
+
 EXCLUSIONS = (
+    Exclusion("cogrouped streams with one topic", _cogrouped_streams_with_one_topic),
+    Exclusion("partitioners of rows that name no row", _partitioners_of_rows_that_name_no_row),
     Exclusion("repartitions that are merged past more", _repartitions_that_are_merged_past_more),
     Exclusion("foreign keys into the table itself", _foreign_keys_into_the_table_itself),
     Exclusion(

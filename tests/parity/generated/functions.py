@@ -122,6 +122,14 @@ AGGREGATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "subtract": lambda _, value, so_far: so_far - weight(value) % 10,
 }
 
+# Called with (record, highest time of its partition so far): which time a record has.
+EXTRACTORS: dict[str, Callable[[Any, int], int]] = {
+    "shifted": lambda record, _: record.timestamp + weight(record.value) % 40 - 9,
+    "sometimes_the_latest": lambda record, latest_ms: (
+        latest_ms if weight(record.value) % 3 == 0 else record.timestamp
+    ),
+}
+
 # Called with (topic, key, value, number of partitions).
 PARTITIONERS: dict[str, Callable[[str, Any, Any, int], Any]] = {
     "first": lambda *_: 0,

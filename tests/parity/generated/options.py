@@ -22,7 +22,7 @@ from pystreams import (
     time_windowed_serde,
 )
 from pystreams.serdes import LONG, STRING
-from tests.parity.generated.functions import PARTITIONERS
+from tests.parity.generated.functions import EXTRACTORS, PARTITIONERS
 
 Step = dict[str, Any]
 
@@ -52,8 +52,11 @@ def serdes_and(given: Step | None, *others: tuple[str, str]) -> dict[str, Any]:
 
 
 def named(given: Step | None) -> dict[str, Any]:
-    """Return the keywords for serdes and a name: of consumed and grouped ones."""
-    return serdes_and(given, ("name", "name"))
+    """Return the keywords for serdes, a name and where times come from."""
+    keywords = serdes_and(given, ("name", "name"))
+    if given and "extractor" in given:
+        keywords["timestamp_extractor"] = EXTRACTORS[given["extractor"]]
+    return keywords
 
 
 def produced(given: Step | None) -> dict[str, Any]:

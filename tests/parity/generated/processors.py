@@ -61,12 +61,13 @@ class Counting(Processor[Any, Any, Any, Any]):
 class Ticking(Processor[Any, Any, Any, Any]):
     """Hands records on, and by the clock how many there were."""
 
-    def __init__(self, clock: PunctuationType, every_ms: int) -> None:
-        self.clock, self.every_ms, self.count = clock, every_ms, 0
+    def __init__(self, clock: PunctuationType, step: Step) -> None:
+        self.clock, self.given, self.count = clock, step, 0
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         self.context = context
-        context.schedule(self.every_ms, self.clock, self.tick)
+        anchor_ms = self.given.get("anchor_ms")
+        context.schedule(self.given["every_ms"], self.clock, self.tick, start_time_ms=anchor_ms)
 
     def tick(self, time: int) -> None:
         self.context.forward(Record("tick", f"n{self.count}", time))
@@ -196,9 +197,9 @@ def processor(step: Step) -> Any:
             assert store is not None
             return Counting(store)
         case "wall_clock":
-            return Ticking(PunctuationType.WALL_CLOCK_TIME, step["every_ms"])
+            return Ticking(PunctuationType.WALL_CLOCK_TIME, step)
         case _:
-            return Ticking(PunctuationType.STREAM_TIME, step["every_ms"])
+            return Ticking(PunctuationType.STREAM_TIME, step)
 
 
 def store_builder(given: Step) -> StoreSpecBuilder:

@@ -157,6 +157,16 @@ final class Functions {
         };
     }
 
+    /** Which time a record has. */
+    static long timestamp(
+            final String name, final Object value, final long timestamp, final long latest) {
+        return switch (name) {
+            case "shifted" -> timestamp + weight(value) % 40 - 9;
+            case "sometimes_the_latest" -> weight(value) % 3 == 0 ? latest : timestamp;
+            default -> throw unknown(name);
+        };
+    }
+
     static Optional<Set<Integer>> partitions(
             final String name, final Object key, final Object value) {
         return switch (name) {

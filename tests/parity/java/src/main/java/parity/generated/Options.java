@@ -49,7 +49,12 @@ final class Options {
     }
 
     static Consumed consumed(final JsonNode given) {
-        final Consumed consumed = Consumed.with(serde(given.get("key")), serde(given.get("value")));
+        Consumed consumed = Consumed.with(serde(given.get("key")), serde(given.get("value")));
+        if (given.hasNonNull("extractor")) {
+            final String name = text(given, "extractor");
+            consumed = consumed.withTimestampExtractor((record, latest) ->
+                Functions.timestamp(name, record.value(), record.timestamp(), latest));
+        }
         return given.hasNonNull("name") ? consumed.withName(text(given, "name")) : consumed;
     }
 

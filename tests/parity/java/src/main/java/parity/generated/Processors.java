@@ -3,7 +3,7 @@ package parity.generated;
 import static parity.generated.Options.text;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.time.Duration;
+import java.time.Instant;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Deserializer;
@@ -52,10 +52,9 @@ final class Processors {
                 ? stream.processValues(() -> new Numbering(storeName), stores)
                 : stream.processValues(() -> new Numbering(storeName), Named.as(name), stores);
         }
-        final long everyMs = step.path("every_ms").asLong();
         return name == null
-            ? stream.process(() -> processor(step, storeName, everyMs), stores)
-            : stream.process(() -> processor(step, storeName, everyMs), Named.as(name), stores);
+            ? stream.process(() -> processor(step, storeName), stores)
+            : stream.process(() -> processor(step, storeName), Named.as(name), stores);
     }
 
     static Object globalStore(final StreamsBuilder builder, final JsonNode step) {
@@ -100,15 +99,14 @@ final class Processors {
         return given.path("caching").asBoolean() ? builder.withCachingEnabled() : builder;
     }
 
-    private static Processor processor(
-            final JsonNode step, final String store, final long everyMs) {
+    private static Processor processor(final JsonNode step, final String store) {
         final String kind = text(step, "kind");
         return switch (kind) {
             case "tag" -> new Tagging();
             case "count" -> new Counting(store);
             case "look_up" -> new LookingUp(text(step, "looks_into"), text(step, "fn"));
-            case "wall_clock" -> new Ticking(PunctuationType.WALL_CLOCK_TIME, everyMs);
-            case "stream_time" -> new Ticking(PunctuationType.STREAM_TIME, everyMs);
+            case "wall_clock" -> new Ticking(PunctuationType.WALL_CLOCK_TIME, step);
+            case "stream_time" -> new Ticking(PunctuationType.STREAM_TIME, step);
             default -> throw Functions.unknown(kind);
         };
     }
@@ -230,20 +228,28 @@ final class Processors {
     private static final class Ticking implements Processor<Object, Object, Object, Object> {
 
         private final PunctuationType clock;
-        private final long everyMs;
+        private final JsonNode step;
         private ProcessorContext<Object, Object> context;
         private long count;
 
-        Ticking(final PunctuationType clock, final long everyMs) {
+        Ticking(final PunctuationType clock, final JsonNode step) {
             this.clock = clock;
-            this.everyMs = everyMs;
+            this.step = step;
         }
 
         @Override
         public void init(final ProcessorContext<Object, Object> given) {
             context = given;
-            given.schedule(Duration.ofMillis(everyMs), clock,
-                time -> context.forward(new Record<>("tick", "n" + count, time)));
+            if (step.has("anchor_ms")) {
+                final Instant anchor = Instant.ofEpochMilli(step.get("anchor_ms").asLong());
+                given.schedule(anchor, Options.ms(step, "every_ms"), clock, this::tick);
+            } else {
+                given.schedule(Options.ms(step, "every_ms"), clock, this::tick);
+            }
+        }
+
+        private void tick(final long time) {
+            context.forward(new Record<>("tick", "n" + count, time));
         }
 
         @Override
