@@ -54,8 +54,6 @@ class OperatorContext:
     """Context of the operators of one task.
 
     Args:
-        task_id: The task.
-        plan: The topology's plan.
         settings: What all tasks share.
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
@@ -63,8 +61,6 @@ class OperatorContext:
         end_run: Lets the run end with the present record.
 
     Attributes:
-        application_id: The application's id.
-        task_id: The task.
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
