@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from pystreams.runtime.application.client_state import State
     from pystreams.runtime.application.kafka_streams import KafkaStreams
     from pystreams.runtime.application.uncaught_errors import StreamThreadExceptionResponse
-    from pystreams.runtime.core.dead_letters import DeadLetterRecord, dead_letter_record
-    from pystreams.runtime.core.error_context import ErrorContext
-    from pystreams.runtime.core.error_handlers import (
+    from pystreams.runtime.core.failures.dead_letters import DeadLetterRecord, dead_letter_record
+    from pystreams.runtime.core.failures.error_context import ErrorContext
+    from pystreams.runtime.core.failures.error_handlers import (
         ErrorHandlerResponse,
         ErrorResponse,
         log_and_continue,
@@ -190,9 +190,9 @@ _HOMES = {
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
     "pystreams.runtime.application.uncaught_errors": ("StreamThreadExceptionResponse",),
     "pystreams.runtime.application.client_state": ("State",),
-    "pystreams.runtime.core.dead_letters": ("DeadLetterRecord", "dead_letter_record"),
-    "pystreams.runtime.core.error_context": ("ErrorContext",),
-    "pystreams.runtime.core.error_handlers": (
+    "pystreams.runtime.core.failures.dead_letters": ("DeadLetterRecord", "dead_letter_record"),
+    "pystreams.runtime.core.failures.error_context": ("ErrorContext",),
+    "pystreams.runtime.core.failures.error_handlers": (
         "ErrorHandlerResponse",
         "ErrorResponse",
         "log_and_continue",

@@ -15,16 +15,16 @@ from starlette.routing import Route
 
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
-from pystreams.http.api import OPERATIONS
+from pystreams.http.api_description.api import OPERATIONS
+from pystreams.http.api_description.openapi import openapi_of
 from pystreams.http.guard import Guard
 from pystreams.http.health import Health
-from pystreams.http.openapi import openapi_of
-from pystreams.http.owners import Owners
 from pystreams.http.page.routes import page_endpoints
-from pystreams.http.quick_answers import QuickAnswers
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
-from pystreams.http.store_queries import StoreQueries
+from pystreams.http.stores.owners import Owners
+from pystreams.http.stores.quick_answers import QuickAnswers
+from pystreams.http.stores.store_queries import StoreQueries
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.prometheus import metrics_registry

@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pystreams.http.quick_answers import QuickAnswers
+from pystreams.http.stores.quick_answers import QuickAnswers
 
 _LEAST_TAKEN_BYTES_S = 1024
 """Who takes an answer more slowly than this is let go."""

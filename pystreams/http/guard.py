@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pystreams.http.api import OPERATIONS
+from pystreams.http.api_description.api import OPERATIONS
 from pystreams.http.responses import RequestError, as_problem
 
 MAX_ADDRESS_BYTES = 8192

@@ -18,8 +18,8 @@ from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import NODE_GROUP, TASK_GROUP
 from pystreams.runtime.application.group_processes import GroupProcess
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from pystreams.runtime.loop.statistics import Statistics
-from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.loop.reports.statistics import Statistics
+from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
 
 _RATES_OVER_S = 5.0
 _LOOK_EVERY_S = 1.0

@@ -16,7 +16,7 @@ from pystreams.config.buffer_shares import input_share
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
-from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
+from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.bytes_ledger import BytesLedger

@@ -14,12 +14,12 @@ from pystreams.backfill.spark.changelog_state import current_state
 from pystreams.kernel.partitioner import partition_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill import in_process
-from tests.backfill.covered import CONFIG
 from tests.backfill.in_process import Row
 from tests.backfill.live import live_run, outcome_of
 from tests.backfill.logged_stores import frame
-from tests.backfill.on_spark import run_on_spark
-from tests.backfill.test_rescale_rows import moved
+from tests.backfill.rescaling.test_rescale_rows import moved
+from tests.backfill.sources.covered import CONFIG
+from tests.backfill.spark.on_spark import run_on_spark
 from tests.stores.scores import DAY_MS, noting_scores
 from tests.stores.support import Message
 

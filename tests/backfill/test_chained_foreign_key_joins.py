@@ -15,9 +15,9 @@ import pytest
 
 from pystreams import KTable, StreamsBuilder, Topology, serdes
 from pystreams.record import ProducedRecord
-from tests.backfill.covered import CACHE, CONFIG, spread
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import live_run, outcome_of
+from tests.backfill.sources.covered import CACHE, CONFIG, spread
 from tests.backfill.table_topologies import TEXT, joined
 
 Table = dict[str, str]

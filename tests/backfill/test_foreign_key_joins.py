@@ -14,9 +14,9 @@ from pystreams.backfill.plan.turns import turn_in, with_turn
 from pystreams.backfill.tasks.task_input import messages_in_order
 from pystreams.errors import StreamsError
 from pystreams.record import ProducedRecord
-from tests.backfill.covered import CACHE, CASES, CONFIG, spread
 from tests.backfill.in_process import Row, batch_of, run
 from tests.backfill.live import live_run, outcome_of
+from tests.backfill.sources.covered import CACHE, CASES, CONFIG, spread
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
 
 ROWS = CASES["foreign_keys_of_late_rows"].rows

@@ -19,8 +19,8 @@ from pystreams import (
 )
 from pystreams.backfill import ArchiveSource, run
 from tests.backfill import in_process
-from tests.backfill.covered import CONFIG, TEXT, made_up
 from tests.backfill.live import live_run, outcome_of
+from tests.backfill.sources.covered import CONFIG, TEXT, made_up
 
 IGNORING = {**CONFIG, "backfill.ignore.idle.timeouts": True}
 NAMES = {"left": 1, "right": 1, "counts": 1}

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.backfill.covered import (
+from tests.backfill.in_process import Row, run
+from tests.backfill.live import databases_in, live_run, outcome_of
+from tests.backfill.sources.covered import (
     COMPARED,
     CONFIG,
     STORE_CASES,
@@ -20,8 +22,6 @@ from tests.backfill.covered import (
     two_repartitions,
     with_event_times,
 )
-from tests.backfill.in_process import Row, run
-from tests.backfill.live import databases_in, live_run, outcome_of
 from tests.parity.topologies import TOPOLOGIES
 
 COMPARED_HERE = {

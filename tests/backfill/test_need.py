@@ -24,7 +24,7 @@ from pystreams.testing.simulation import (
 )
 from pystreams.topology.options.operation_options import OffsetReset
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.backfill.covered import TEXT
+from tests.backfill.sources.covered import TEXT
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
 

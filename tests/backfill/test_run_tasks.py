@@ -23,7 +23,7 @@ from pystreams.cli.display.logs import configure_logging, set_up_in_workers
 from pystreams.testing.simulation import ManualClock
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row
-from tests.backfill.test_reading_in_workers import RowReader
+from tests.backfill.spark.test_reading_in_workers import RowReader
 
 PARTITION = TopicPartition("in", 3)
 VALUES = [b"one", b"\xff\xfe", b"three"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.runtime.core.dead_letters import (
+from pystreams.runtime.core.failures.dead_letters import (
     HEADER_EXCEPTION,
     HEADER_OFFSET,
     HEADER_OUTPUT_TOPIC,

@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.cli.commands.dlq import dlq
-from pystreams.runtime.core.dead_letters import (
+from pystreams.runtime.core.failures.dead_letters import (
     HEADER_EXCEPTION,
     HEADER_MESSAGE,
     HEADER_OFFSET,

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pystreams.cli.display.live_line import LiveDisplay, StatusLine
-from pystreams.runtime.loop.statistics import Statistics, total
+from pystreams.runtime.loop.reports.statistics import Statistics, total
 
 if TYPE_CHECKING:
     import pytest

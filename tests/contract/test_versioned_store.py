@@ -28,13 +28,13 @@ from pystreams import (
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.kinds.versioned.kind import VERSIONED
-from tests.stores.support import Message
-from tests.stores.versioned_support import (
+from tests.stores.kinds.versioned_support import (
     HISTORY_RETENTION_MS,
     SEGMENT_INTERVAL_MS,
     VersionedHome,
     versioned_spec,
 )
+from tests.stores.support import Message
 
 pytestmark = pytest.mark.contract
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
-from pystreams.http.openapi import openapi_of
+from pystreams.http.api_description.openapi import openapi_of
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.http.asking import Answer, ask
 from tests.http.conftest import Served

@@ -13,8 +13,8 @@ import pytest
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
-from pystreams.http.owner_connections import OwnerConnections
 from pystreams.http.server import HttpOptions
+from pystreams.http.stores.owner_connections import OwnerConnections
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, certificate_of, served

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from pystreams import StreamsConfig
 from pystreams.errors import TaskMigratedError
-from pystreams.runtime.loop.waiting_for_partitions import Absence
+from pystreams.runtime.loop.membership.waiting_for_partitions import Absence
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.testing.simulation.clock import ManualClock
 

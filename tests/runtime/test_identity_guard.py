@@ -6,7 +6,7 @@ import pytest
 
 from pystreams import FatalStreamsError
 from pystreams.errors import IdentityTakenError, TaskMigratedError
-from pystreams.runtime.loop.fenced_identity import IdentityGuard
+from pystreams.runtime.loop.membership.fenced_identity import IdentityGuard
 from pystreams.testing.simulation.clock import ManualClock
 
 TAKEN = IdentityTakenError("stop one of them")

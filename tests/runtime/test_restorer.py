@@ -11,7 +11,7 @@ from pystreams.record import StaticMessage
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
-from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.serdes import STRING
 from pystreams.testing.simulation.clock import ManualClock
 

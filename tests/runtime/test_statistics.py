@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystreams.runtime.loop.statistics import ThreadStatistics, together, total
+from pystreams.runtime.loop.reports.statistics import ThreadStatistics, together, total
 
 ONE = ThreadStatistics(
     tasks_running=2, processed_records=10, lag_records=5, uncommitted_bytes=7, cached_bytes=1

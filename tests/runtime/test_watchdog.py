@@ -11,7 +11,7 @@ import pytest
 
 from pystreams import TaskId, TopicPartition
 from pystreams.runtime.application.watchdog import TroubleKind, Watchdog, stack_of
-from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
 from pystreams.testing.simulation import ManualClock
 
 TASK = TaskMetadata(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pystreams import TaskId
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.state.state_manager import ProcessorStateManager
-from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.testing.simulation.disk import SimulatedDirectories
 

@@ -12,7 +12,7 @@ from tests.simulation.applications import Application, running_tasks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
+    from pystreams.runtime.loop.membership.application_shutdown import ApplicationShutdown
     from pystreams.testing.simulation import SimulatedProcess
 
 pytestmark = pytest.mark.simulation

@@ -10,7 +10,7 @@ from pystreams import JoinWindows, StreamsBuilder, Topology, serdes
 from pystreams.errors import RetriableClientError
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import TASK_GROUP
-from pystreams.runtime.core.waiting_bytes import OVERHEAD_BYTES
+from pystreams.runtime.core.queues.waiting_bytes import OVERHEAD_BYTES
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
 

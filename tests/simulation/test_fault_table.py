@@ -6,7 +6,7 @@ store holds exactly what its changelog holds up to the store's own offset, and a
 holds nothing else. No store that can go back to its last commit is wiped, whoever was fenced and
 whatever had no answer. At the end, and after one more start, all is there, once or at least once.
 
-tests/simulation/test_crash_table.py lets the process die instead.
+tests/simulation/crash_tables/test_crash_table.py lets the process die instead.
 Spec: KIP-892 "Error Handling".
 """
 
@@ -25,8 +25,8 @@ from structlog.testing import capture_logs
 from pystreams import StateStoreError, StreamsError
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from tests.every_store import BUILDERS, IN_MEMORY
-from tests.simulation.crash_run import CrashRun, steps_of
-from tests.simulation.test_crash_table_in_memory import (
+from tests.simulation.crash_tables.crash_run import CrashRun, steps_of
+from tests.simulation.crash_tables.test_crash_table_in_memory import (
     GUARANTEES,
     KINDS,
     InMemoryRun,

@@ -24,7 +24,7 @@ from pystreams import (
 from pystreams.errors import FatalStreamsError, ProcessingError, SerializationError, StateStoreError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
-from pystreams.runtime.core.dead_letters import HEADER_TOPIC
+from pystreams.runtime.core.failures.dead_letters import HEADER_TOPIC
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.files.metadata import pack_long

@@ -9,7 +9,7 @@ import pytest
 from pystreams.runtime.maintenance.application_reset import ApplicationReset
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
-from tests.simulation.test_crash_table_of_joined_tables import JoinedTablesRun, model
+from tests.simulation.crash_tables.test_crash_table_of_joined_tables import JoinedTablesRun, model
 
 pytestmark = pytest.mark.simulation
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from tests.stores.engines.test_non_transactional_stores import builder, direct, rebuilt
 from tests.stores.managed import changelog, commit, opened
-from tests.stores.test_non_transactional_stores import builder, direct, rebuilt
 
 Make = Callable[[str], StoreSpecBuilder]
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import pytest
 
 from tests.stores import key_value_machine as key_value
-from tests.stores import test_session_store_state_machine as session
-from tests.stores import test_versioned_store_state_machine as versioned
-from tests.stores import test_window_store_state_machine as window
-from tests.stores import versioned_write_through_machine as versioned_write_through
-from tests.stores import write_through_machine as write_through
+from tests.stores.engines import versioned_write_through_machine as versioned_write_through
+from tests.stores.engines import write_through_machine as write_through
+from tests.stores.kinds import test_session_store_state_machine as session
+from tests.stores.kinds import test_versioned_store_state_machine as versioned
+from tests.stores.kinds import test_window_store_state_machine as window
 from tests.stores.machine_parts import MANY_STEPS, CountingMachine, long_run
 
 KINDS: dict[str, Sequence[type[CountingMachine]]] = {

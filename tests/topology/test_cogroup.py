@@ -34,7 +34,7 @@ from pystreams import (
 from pystreams.serdes import INT, LONG, STRING
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.graph.nodes import SinkNode
-from tests.topology.sessions import TEXT
+from tests.topology.windows.sessions import TEXT
 
 Input = tuple[str, str | None, str | None, int]
 """(topic, key, value, timestamp)."""

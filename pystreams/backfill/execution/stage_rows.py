@@ -27,7 +27,7 @@ timestamp extractor of the user's own, the highest time so far is found in Pytho
 
 Where workers read their partitions themselves (`partition_reader`), a stage has no rows.
 
-Spec: KIP-353; `pystreams.runtime.core.partition_group`.
+Spec: KIP-353; `pystreams.runtime.core.queues.partition_group`.
 """
 
 from __future__ import annotations

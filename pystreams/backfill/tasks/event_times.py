@@ -20,7 +20,7 @@ from pystreams.backfill.plan.rows import HEADERS, headers_of
 from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
-from pystreams.runtime.core.error_handlers import log_and_fail
+from pystreams.runtime.core.failures.error_handlers import log_and_fail
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.serdes import filled, filled_value, seeing_deserializer
 from pystreams.topology.contracts.extractors import (

@@ -35,7 +35,7 @@ from pystreams.runtime.cluster.committed_offsets import (
     numbers_of,
     with_numbers,
 )
-from pystreams.runtime.core.record_queue import Item, message_of, timestamp_of
+from pystreams.runtime.core.queues.record_queue import Item, message_of, timestamp_of
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.contracts.operator import OperatorSettings

@@ -198,7 +198,7 @@ def _tell(done: Redriven, did: str) -> None:
 
 def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
     from pystreams.readable_values import json_of_value
-    from pystreams.runtime.core.dead_letters import ERROR_HEADERS
+    from pystreams.runtime.core.failures.dead_letters import ERROR_HEADERS
 
     own = {
         name: text_of_bytes(data)
@@ -219,7 +219,7 @@ def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
 
 def _cause(message: ConsumedMessage) -> dict[str, str]:
     """Return what the headers tell, by the last part of their names."""
-    from pystreams.runtime.core.dead_letters import ERROR_HEADERS
+    from pystreams.runtime.core.failures.dead_letters import ERROR_HEADERS
 
     told = {"topic": "-", "exception": "-"}
     for name, data in message.headers() or ():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from pystreams.kernel.rate import RateMeter, counted, duration
 
 if TYPE_CHECKING:
-    from pystreams.runtime.loop.statistics import Statistics
+    from pystreams.runtime.loop.reports.statistics import Statistics
 
 _INTERVAL_S = 0.25
 _END_TIMEOUT_S = 1.0

@@ -19,7 +19,7 @@ from typing import IO
 
 import orjson
 
-from pystreams.runtime.loop.statistics import Statistics, together
+from pystreams.runtime.loop.reports.statistics import Statistics, together
 
 REPORT_OPTION = "--report"
 """Hidden option of `pystreams run` that makes a child tell its parent how it is doing."""

@@ -22,7 +22,7 @@ from pystreams.kernel.loggers import get_logger
 if TYPE_CHECKING:
     from pystreams.cli.display.live_line import LiveDisplay
     from pystreams.runtime.application.unfinished_threads import UnfinishedThread
-    from pystreams.runtime.loop.statistics import Statistics
+    from pystreams.runtime.loop.reports.statistics import Statistics
 
 _WATCH_INTERVAL_S = 0.25
 

@@ -16,7 +16,7 @@ from pystreams.runtime.adapters.consuming.confluent_restore_consumer import Conf
 from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits
 from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
-from pystreams.runtime.core.error_handlers import DeadLetterListener, handler_of, told_of
+from pystreams.runtime.core.failures.error_handlers import DeadLetterListener, handler_of, told_of
 
 
 class ConfluentClients:

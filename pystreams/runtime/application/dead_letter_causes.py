@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pystreams.runtime.core.dead_letters import HEADER_STACKTRACE, DeadLetterRecord
-from pystreams.runtime.core.error_context import ErrorContext
+from pystreams.runtime.core.failures.dead_letters import HEADER_STACKTRACE, DeadLetterRecord
+from pystreams.runtime.core.failures.error_context import ErrorContext
 
 _MAX_TOPICS = 20
 _MAX_CAUSES = 5

@@ -18,8 +18,8 @@ from pystreams.runtime.cluster.streams_metadata import (
     LagInfo,
     StreamsMetadata,
 )
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.serdes import Serde
 from pystreams.topology.graph.nodes import StreamPartitioner
 

@@ -23,7 +23,7 @@ from pystreams.runtime.cluster.streams_metadata import (
     StreamsMetadata,
     host_of,
 )
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import AdminPort
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import BYTES, Serde, filled

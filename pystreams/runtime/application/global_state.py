@@ -15,7 +15,7 @@ from pystreams.errors import StateStoreCorruptedError, StoreNotAvailableError, S
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.global_stream_thread import GlobalStreamThread
-from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
+from pystreams.runtime.loop.reports.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult

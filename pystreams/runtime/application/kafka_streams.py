@@ -28,10 +28,10 @@ from pystreams.runtime.application.discovering import SUPERVISOR_NAME, Discoveri
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.application.uncaught_errors import ThreadRunner
-from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
+from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.loop.statistics import Statistics, total
+from pystreams.runtime.loop.reports.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner

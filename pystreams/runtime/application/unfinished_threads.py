@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pystreams.runtime.application.watchdog import stack_of
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 
 
 @dataclass(frozen=True, slots=True)

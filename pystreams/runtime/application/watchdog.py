@@ -24,7 +24,7 @@ from typing import Protocol
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
 
 _log = get_logger("pystreams.watchdog")
 

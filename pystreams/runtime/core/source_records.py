@@ -15,9 +15,9 @@ from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers, StaticMessage
-from pystreams.runtime.core.error_context import ErrorContext
-from pystreams.runtime.core.error_handlers import ErrorResponse
-from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.failures.error_context import ErrorContext
+from pystreams.runtime.core.failures.error_handlers import ErrorResponse
+from pystreams.runtime.core.queues.record_queue import RecordQueue
 from pystreams.runtime.core.source_queue import deserializers_of
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.managed_store import StoreSource

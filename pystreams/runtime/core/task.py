@@ -23,13 +23,13 @@ from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.core.failures.store_damage import tells_damage
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext
-from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import Item, RecordQueue, timestamp_of
-from pystreams.runtime.core.record_run import Order, Run
+from pystreams.runtime.core.queues.partition_group import PartitionGroup
+from pystreams.runtime.core.queues.record_queue import Item, RecordQueue, timestamp_of
+from pystreams.runtime.core.queues.record_run import Order, Run
 from pystreams.runtime.core.source_queue import source_queue
-from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.task_counts import TaskCounts
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.task_state import StateOfTask, state_of_task

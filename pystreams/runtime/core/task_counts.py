@@ -9,8 +9,8 @@ from pystreams.metrics import Recording
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.node_meters import NodeMeters
 from pystreams.runtime.core.operator_context import OperatorContext
-from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import Item, timestamp_of
+from pystreams.runtime.core.queues.partition_group import PartitionGroup
+from pystreams.runtime.core.queues.record_queue import Item, timestamp_of
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ProducedRecord
-from pystreams.runtime.core.error_handlers import DeadLetterListener, ErrorHandler, told_of
+from pystreams.runtime.core.failures.error_handlers import DeadLetterListener, ErrorHandler, told_of
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.contracts.extractors import TimestampExtractor

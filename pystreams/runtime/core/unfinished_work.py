@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.record_queue import Item, RecordQueue
+from pystreams.runtime.core.queues.record_queue import Item, RecordQueue
 from pystreams.topology.contracts.operator import Step
 
 

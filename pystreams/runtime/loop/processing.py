@@ -21,7 +21,7 @@ from pystreams.errors import (
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.queues.record_run import Run
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.uncommitted_growth import (
     UNLIMITED,

@@ -36,24 +36,24 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.loop.arriving import Arrival
-from pystreams.runtime.loop.group_watch import GroupWatch
 from pystreams.runtime.loop.input_flow import InputFlow
 from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.membership.arriving import Arrival
+from pystreams.runtime.loop.membership.group_watch import GroupWatch
+from pystreams.runtime.loop.membership.waiting_for_partitions import Absence
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
-from pystreams.runtime.loop.statistics import ThreadStatistics
-from pystreams.runtime.loop.summary_line import SummaryLine
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
-from pystreams.runtime.loop.thread_metrics import Metrics, ThreadMetrics
-from pystreams.runtime.loop.thread_report import ThreadReport
-from pystreams.runtime.loop.waiting_for_partitions import Absence
+from pystreams.runtime.loop.reports.statistics import ThreadStatistics
+from pystreams.runtime.loop.reports.summary_line import SummaryLine
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
+from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
+from pystreams.runtime.loop.reports.thread_report import ThreadReport
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import CommitFailure, Committer
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
-from pystreams.runtime.tasks.restorer import restorer_of_thread
+from pystreams.runtime.tasks.restoring.restorer import restorer_of_thread
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, Headers, OutputBuffer
-from pystreams.runtime.core.dead_letters import (
+from pystreams.runtime.core.failures.dead_letters import (
     ERROR_HEADERS,
     HEADER_OFFSET,
     HEADER_OUTPUT_TOPIC,

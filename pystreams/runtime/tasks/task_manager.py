@@ -38,8 +38,8 @@ from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
-from pystreams.runtime.tasks.restorer import Restorer
-from pystreams.runtime.tasks.standby_tasks import StandbyTasks
+from pystreams.runtime.tasks.restoring.restorer import Restorer
+from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
 from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks

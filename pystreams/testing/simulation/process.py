@@ -24,8 +24,8 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.loop.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.global_stream_thread import GlobalStreamThread
+from pystreams.runtime.loop.membership.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.settings import (
     ThreadSettings,

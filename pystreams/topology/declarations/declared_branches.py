@@ -9,7 +9,7 @@ from typing import Any
 from pystreams.errors import TopologyError
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.graph_nodes import BranchChildNode, BranchNode
+from pystreams.topology.declarations.logical_graph.graph_nodes import BranchChildNode, BranchNode
 from pystreams.topology.graph import naming
 
 

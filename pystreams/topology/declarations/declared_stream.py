@@ -15,14 +15,14 @@ from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.contracts.user_functions import made_by
 from pystreams.topology.contracts.windowed_serdes import WindowedSerde, WindowedStreamPartitioner
-from pystreams.topology.declarations.graph_node import Effect, GraphNode
-from pystreams.topology.declarations.graph_nodes import (
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serdes_of_processor
+from pystreams.topology.declarations.logical_graph.graph_node import Effect, GraphNode
+from pystreams.topology.declarations.logical_graph.graph_nodes import (
     ProcessorGraphNode,
     RepartitionNode,
     SinkGraphNode,
     UserProcessorNode,
 )
-from pystreams.topology.declarations.kept_serdes import Serdes, kept_serdes_of_processor
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming

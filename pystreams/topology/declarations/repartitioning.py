@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams.topology.declarations.graph_nodes import RepartitionNode
+from pystreams.topology.declarations.logical_graph.graph_nodes import RepartitionNode
 from pystreams.topology.graph.naming import (
     GENERATED_STREAM_NAME,
     REPARTITION_SUFFIX,

@@ -26,7 +26,7 @@ from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import window_retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.declarations.graph_node import GraphNode, Place
+from pystreams.topology.declarations.logical_graph.graph_node import GraphNode, Place
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.graph.topology import Topology

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pystreams.topology.declarations.graph_node import GraphNode, TableNode, Wanted
+from pystreams.topology.declarations.logical_graph.graph_node import GraphNode, TableNode, Wanted
 
 
 class TableDecisions:

@@ -12,13 +12,16 @@ from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.declared_table import table_of_topic
 from pystreams.topology.declarations.global_tables import (
     declare_global_store,
     declared_global_table,
 )
-from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
+from pystreams.topology.declarations.logical_graph.graph_nodes import (
+    StateStoreNode,
+    StreamSourceNode,
+)
 from pystreams.topology.declarations.streams_graph import StreamsGraph
+from pystreams.topology.declarations.tables.declared_table import table_of_topic
 from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.dsl.streams_and_tables import GlobalKTable, KStream, KTable
 from pystreams.topology.graph import naming

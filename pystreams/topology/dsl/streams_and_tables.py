@@ -42,25 +42,25 @@ from pystreams.topology.contracts.windows import (
     UnlimitedWindows,
 )
 from pystreams.topology.declarations import held_values, kept_serdes
-from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
-from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
 from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
-from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
 from pystreams.topology.declarations.global_tables import (
     DeclaredGlobalTable,
     join_global_table,
 )
+from pystreams.topology.declarations.groups.cogroups import Cogroups
+from pystreams.topology.declarations.groups.declared_groups import StreamGroups, TableGroups
+from pystreams.topology.declarations.groups.windowed_groups import WindowedGroups
 from pystreams.topology.declarations.held_values import AsyncOptions
-from pystreams.topology.declarations.join_call import JoinCall
-from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
-from pystreams.topology.declarations.stream_joins import join_streams
-from pystreams.topology.declarations.suppression import suppressed_table
-from pystreams.topology.declarations.table_joins import join_table
-from pystreams.topology.declarations.transformed_tables import transformed_table
-from pystreams.topology.declarations.windowed_groups import WindowedGroups
+from pystreams.topology.declarations.joins.foreign_key_joins import join_by_foreign_key
+from pystreams.topology.declarations.joins.join_call import JoinCall
+from pystreams.topology.declarations.joins.joined_tables import TableJoinCall, join_tables
+from pystreams.topology.declarations.joins.stream_joins import join_streams
+from pystreams.topology.declarations.joins.table_joins import join_table
+from pystreams.topology.declarations.tables.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.tables.suppression import suppressed_table
+from pystreams.topology.declarations.tables.transformed_tables import transformed_table
 from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor

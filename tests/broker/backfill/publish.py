@@ -21,7 +21,7 @@ from pystreams.backfill.publishing.publisher import Publisher, publishing_config
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.backfill.publications import publication_of
+from tests.backfill.publishing.publications import publication_of
 from tests.broker.exactly_once import counting
 
 

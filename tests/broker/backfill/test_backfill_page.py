@@ -18,7 +18,7 @@ from pystreams.backfill.spark.session import spark_session
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
-from tests.backfill.on_spark import write_archive
+from tests.backfill.spark.on_spark import write_archive
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import long, produce, read_all
 from tests.docs.blocks import ROOT, blocks_of

@@ -16,7 +16,7 @@ from pystreams.backfill.spark.session import spark_session
 from pystreams.cli.commands.backfill import backfill
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
-from tests.backfill.on_spark import write_archive
+from tests.backfill.spark.on_spark import write_archive
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import (
     GROUPS,

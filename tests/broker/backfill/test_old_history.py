@@ -33,7 +33,7 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
-from tests.backfill.publications import publication_of
+from tests.backfill.publishing.publications import publication_of
 from tests.broker.reading import create_topics, produce, read_all
 from tests.broker.waiting import wait_until
 from tests.sharing import start_broker

@@ -18,8 +18,8 @@ from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
-from tests.backfill.publications import publication_of
-from tests.backfill.seeding_scene import state_of
+from tests.backfill.publishing.publications import publication_of
+from tests.backfill.publishing.seeding_scene import state_of
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import (
     GROUPS,

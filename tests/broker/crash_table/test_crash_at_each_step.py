@@ -2,8 +2,8 @@
 
 After each, on the disk: every store holds exactly what its changelog holds up to the store's own
 offset. After a restart: every count once and in order, or at least once, and every store equal to
-its whole changelog. tests/simulation/test_crash_table.py does the same for every single call,
-without a broker; test_crash_in_a_migration.py for what an older version left.
+its whole changelog. tests/simulation/crash_tables/test_crash_table.py does the same for every
+single call, without a broker; test_crash_in_a_migration.py for what an older version left.
 
 Spec: KIP-844 "Possible failure scenarios", KIP-892 "Proposed Changes", KIP-1035.
 """

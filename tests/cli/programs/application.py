@@ -21,8 +21,8 @@ from pystreams.cli.processes.client_run import run_until_stopped
 from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.errors import as_streams_error
 from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
-from pystreams.runtime.loop.statistics import Statistics, ThreadStatistics, total
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.loop.reports.statistics import Statistics, ThreadStatistics, total
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 
 
 class StandIn:

@@ -11,7 +11,7 @@ from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
 from pystreams.errors import IdentityTakenError, RetriableClientError
 from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
-from pystreams.runtime.core.waiting_bytes import OVERHEAD_BYTES
+from pystreams.runtime.core.queues.waiting_bytes import OVERHEAD_BYTES
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
     Application,

@@ -18,8 +18,8 @@ from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
-from pystreams.runtime.core.dead_letters import HEADER_EXCEPTION, HEADER_OUTPUT_TOPIC
-from pystreams.runtime.core.error_handlers import ErrorHandler, handler_of
+from pystreams.runtime.core.failures.dead_letters import HEADER_EXCEPTION, HEADER_OUTPUT_TOPIC
+from pystreams.runtime.core.failures.error_handlers import ErrorHandler, handler_of
 from pystreams.testing.simulation.clock import ManualClock
 
 WRONG: ProducedRecord = (None, b"a secret", 1, ())

@@ -7,9 +7,9 @@ from typing import Any
 
 from pystreams import Headers, TaskId, TopicPartition, fail_on_invalid_timestamp, log_and_fail
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.deserializers import Deserializers
-from pystreams.runtime.core.error_handlers import ErrorHandler
-from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.failures.error_handlers import ErrorHandler
+from pystreams.runtime.core.queues.deserializers import Deserializers
+from pystreams.runtime.core.queues.record_queue import RecordQueue
 from pystreams.topology.contracts.extractors import TimestampExtractor
 
 TASK = TaskId(0, 0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, RecordQueue
+from pystreams.runtime.core.queues.record_queue import RECORD_OVERHEAD_BYTES, RecordQueue
 from pystreams.runtime.core.uncommitted_growth import (
     FIRST_FLUSH,
     UNLIMITED,

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import TopicPartition
-from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.queues.partition_group import PartitionGroup
+from pystreams.runtime.core.queues.record_queue import RecordQueue
+from pystreams.runtime.core.queues.record_run import Run
 from tests.runtime.core.queues import message, queue_of
 
 

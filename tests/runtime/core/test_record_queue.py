@@ -17,7 +17,11 @@ from pystreams import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, message_of, timestamp_of
+from pystreams.runtime.core.queues.record_queue import (
+    RECORD_OVERHEAD_BYTES,
+    message_of,
+    timestamp_of,
+)
 from tests.runtime.core.queues import BAD, TASK, message, queue_of
 
 # ------------------------------------------------------------------ decoding

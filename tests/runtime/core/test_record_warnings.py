@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from pystreams import StoreEngine, StreamsBuilder, TaskId, serdes
 from pystreams.record import PresentRecord, StaticMessage, TaskTime
-from pystreams.runtime.core.record_warnings import RecordWarnings
+from pystreams.runtime.core.failures.record_warnings import RecordWarnings
 from tests.runtime.running_task import RunningTask
 
 NULL = "null key or value"

@@ -22,9 +22,9 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
-from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.queues.partition_group import PartitionGroup
+from pystreams.runtime.core.queues.record_queue import RECORD_OVERHEAD_BYTES
+from pystreams.runtime.core.queues.record_run import Run
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.store_settings import StoreSettings

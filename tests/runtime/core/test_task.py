@@ -37,7 +37,7 @@ from pystreams import (
 )
 from pystreams.record import ProducedRecord, StaticMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.runtime.core.failures.error_handlers import ErrorHandler
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings

@@ -16,16 +16,16 @@ from pystreams.errors import StreamsError, TransactionAbortableError
 from pystreams.ids import TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.loop import left_open
+from pystreams.runtime.loop.membership import left_open
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.state.managed_store import ManagedStore
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks import task_manager
-from pystreams.runtime.tasks.changelog_restore import ChangelogRestore
 from pystreams.runtime.tasks.committer import Committer, CommitUnit
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
-from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogRestore
+from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts

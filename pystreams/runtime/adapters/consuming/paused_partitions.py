@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.waiting_bytes import bytes_of
+from pystreams.runtime.core.queues.waiting_bytes import bytes_of
 from pystreams.runtime.ports import PartitionBatch
 
 

@@ -43,7 +43,7 @@ from pystreams.runtime.adapters.producing.delivery_reports import DeliveryReport
 from pystreams.runtime.adapters.producing.lost_requests import LostRequests
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords, missing_topic
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
-from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
+from pystreams.runtime.core.failures.error_handlers import ErrorHandler, log_and_fail
 
 _ANY_PARTITION = -1
 _ANSWER_TIMEOUT_S = 30.0

@@ -43,9 +43,9 @@ from pystreams.runtime.adapters.connection.confluent_errors import (
 )
 from pystreams.runtime.adapters.producing.batch_limits import BatchSize
 from pystreams.runtime.adapters.producing.delivery_reports import Failure
-from pystreams.runtime.core.dead_letters import DeadLetterRecord
-from pystreams.runtime.core.error_context import ErrorContext
-from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask
+from pystreams.runtime.core.failures.dead_letters import DeadLetterRecord
+from pystreams.runtime.core.failures.error_context import ErrorContext
+from pystreams.runtime.core.failures.error_handlers import ErrorHandler, ErrorResponse, ask
 
 _log = get_logger("pystreams.producer")
 

@@ -1,0 +1,90 @@
+"""Asks the process that has a partition for what this one has not: one hop, never two.
+
+Who is asked for another learns that from a header and answers itself or not at all, so that two
+processes that each take the other for the owner don't ask each other in a circle. It is asked with
+the token of the request, as all processes of an application have the same.
+"""
+
+from __future__ import annotations
+
+import http.client
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pystreams.errors import StreamsError
+from pystreams.http.responses import RequestError, forwarded
+from pystreams.http.stores.owner_connections import Forwarded, OwnerConnections
+from pystreams.runtime.application.kafka_streams import KafkaStreams
+from pystreams.runtime.cluster.streams_metadata import HostInfo
+
+FORWARDED_HEADER = "x-pystreams-forwarded"
+_MISDIRECTED = 421
+
+
+class Owners:
+    """Asks other processes of an application; see `OwnerConnections` for the certificate."""
+
+    def __init__(self, streams: KafkaStreams, certificate: Path | None) -> None:
+        self._streams = streams
+        self._connections = OwnerConnections(certificate)
+
+    def close(self) -> None:
+        """Close what stays open between two requests."""
+        self._connections.close()
+
+    async def ask(self, request: Request, store: str, number: int) -> Response:
+        """Return what the owner of a partition answers.
+
+        Raises:
+            RequestError: Nobody has it, or who has it does not answer, or was not to be asked.
+        """
+        return await run_in_threadpool(self._ask, request, store, number)
+
+    def _ask(self, request: Request, store: str, number: int) -> Response:
+        what = f"partition {number} of store {store!r}"
+        told: dict[str, Any] = {"reason": "NOT_PRESENT", "partition": number}
+        if FORWARDED_HEADER in request.headers:
+            raise RequestError(_MISDIRECTED, f"{what} is not in this process", **told)
+        trouble = ""
+        for afresh in (False, True):  # A rebalance may have made the first answer an old one.
+            owner = self._owner(store, number, afresh=afresh)
+            if owner is None:
+                continue
+            told["owner"] = str(owner)
+            try:
+                status, media_type, body = self._get(owner, request, number)
+            except (OSError, http.client.HTTPException) as error:
+                trouble = f": it does not answer ({type(error).__name__}: {error})"
+                continue
+            if status != _MISDIRECTED:
+                return forwarded(status, body, media_type, str(owner))
+            trouble = ": it has not got it, or has given it away just now"
+        if "owner" in told:
+            message = f"{what} is in the process at {told['owner']}{trouble}; ask again in a moment"
+            raise RequestError(503, message, **told)
+        raise RequestError(
+            503,
+            f"{what} is not in this process, and nobody says where it is: ask again in a moment; "
+            "each process tells the others with application.server (or --http HOST:PORT)",
+            **told,
+        )
+
+    def _owner(self, store: str, number: int, *, afresh: bool) -> HostInfo | None:
+        try:
+            return self._streams.owner_of(store, number, afresh=afresh)
+        except StreamsError as error:
+            raise RequestError(503, f"the owner is not known: {error}") from error
+
+    def _get(self, owner: HostInfo, request: Request, number: int) -> Forwarded:
+        headers = {FORWARDED_HEADER: "1"}
+        if (token := request.headers.get("authorization")) is not None:
+            headers["authorization"] = token
+        address = request.scope["raw_path"].decode("ascii")
+        query = request.scope["query_string"].decode("ascii")
+        if "partition" not in request.query_params:
+            query = f"{query}&partition={number}" if query else f"partition={number}"
+        return self._connections.get(owner, f"{address}?{query}", headers)

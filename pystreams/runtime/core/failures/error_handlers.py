@@ -1,0 +1,186 @@
+"""What happens to a record that fails: handlers decide, fail by default.
+
+A handler is a function `(ErrorContext, Exception) -> ErrorResponse`; one that sends dead letters of
+its own returns an `ErrorHandlerResponse`. Two are built in and can be named in a configuration:
+"fail" and "continue" (log with the record's coordinates and go on). With a dead letter queue, a
+record that a handler drops by a plain `CONTINUE` goes there.
+
+Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing), KIP-1034 (queue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Self
+
+from pystreams.errors import ProcessingError
+from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.runtime.core.failures.dead_letters import (
+    DeadLetterRecord,
+    DeadLetterTopic,
+    chosen_topic,
+    dead_letter_record,
+)
+from pystreams.runtime.core.failures.error_context import ErrorContext
+
+_log = get_logger("pystreams.errors")
+
+
+class ErrorResponse(Enum):
+    """What to do about a failed record."""
+
+    FAIL = "fail"
+    """Stop the application with the error; nothing of the record is committed."""
+    CONTINUE = "continue"
+    """Drop the record and go on; with a dead letter queue, send it there."""
+    RESUME = CONTINUE
+    """CONTINUE, by the name that Kafka has given it since."""
+    RETRY = "retry"
+    """Go on from the last commit, which sends the record again: while the topic it is going to is
+    missing. Of any other record, which would be refused again, it is taken as FAIL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorHandlerResponse:
+    """What to do about a failed record, and which dead letters to send.
+
+    Attributes:
+        result: What to do.
+        dead_letter_queue_records: Sent together with what the record's neighbours have led to:
+            in the same transaction under exactly-once.
+    """
+
+    result: ErrorResponse
+    dead_letter_queue_records: tuple[DeadLetterRecord, ...] = ()
+
+    @classmethod
+    def resume(cls, dead_letter_queue_records: Iterable[DeadLetterRecord] = ()) -> Self:
+        """Drop the record, send these dead letters and no other, and go on."""
+        return cls(ErrorResponse.CONTINUE, tuple(dead_letter_queue_records))
+
+    @classmethod
+    def fail(cls) -> Self:
+        """Stop the application with the error."""
+        return cls(ErrorResponse.FAIL)
+
+    @classmethod
+    def retry(cls) -> Self:
+        """Go on from the last commit; see `ErrorResponse.RETRY`."""
+        return cls(ErrorResponse.RETRY)
+
+
+ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse | ErrorHandlerResponse]
+DeadLetterListener = Callable[[ErrorContext, Exception, Sequence[DeadLetterRecord]], object]
+"""Told of the dead letters of a record that is dropped."""
+
+
+def log_and_fail(context: ErrorContext, error: Exception) -> ErrorResponse:  # noqa: ARG001
+    """Stop; the error that reaches the user carries the coordinates."""
+    return ErrorResponse.FAIL
+
+
+def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
+    """Log the record's coordinates and go on without it."""
+    _log.warning(
+        "record skipped",
+        stage=context.stage,
+        task=str(context.task_id),
+        node=context.node,
+        topic=context.topic,
+        partition=context.partition,
+        offset=context.offset,
+        **({} if context.output_topic is None else {"output_topic": context.output_topic}),
+        error=f"{type(error).__name__}: {error}",
+        **traceback_field(error),
+    )
+    return ErrorResponse.CONTINUE
+
+
+BY_NAME: dict[str, ErrorHandler] = {"fail": log_and_fail, "continue": log_and_continue}
+"""The handlers a configuration can name."""
+
+
+def handler_of(setting: str | ErrorHandler, queue: DeadLetterTopic | None = None) -> ErrorHandler:
+    """Return the handler a configuration names or is.
+
+    Args:
+        setting: Its name, or itself.
+        queue: Where the records go that it drops without dead letters of its own.
+    """
+    handler = BY_NAME[setting] if isinstance(setting, str) else setting
+    if queue is None or handler is log_and_fail:
+        return handler
+    return partial(_drop_into_queue, handler, queue)
+
+
+def _drop_into_queue(
+    handler: ErrorHandler, queue: DeadLetterTopic, context: ErrorContext, error: Exception
+) -> ErrorResponse | ErrorHandlerResponse:
+    response = handler(context, error)
+    if response is not ErrorResponse.CONTINUE:
+        return response
+    topic = chosen_topic(queue, context, error)
+    if topic is None:
+        return response
+    return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])
+
+
+def told_of(handler: ErrorHandler, listener: DeadLetterListener) -> ErrorHandler:
+    """Return a handler of whose dead letters a listener is told."""
+    return handler if handler is log_and_fail else partial(_tell, handler, listener)
+
+
+def _tell(
+    handler: ErrorHandler, listener: DeadLetterListener, context: ErrorContext, error: Exception
+) -> ErrorResponse | ErrorHandlerResponse:
+    response = handler(context, error)
+    if isinstance(response, ErrorHandlerResponse) and response.result is ErrorResponse.CONTINUE:
+        listener(context, error, response.dead_letter_queue_records)
+    return response
+
+
+def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> ErrorHandlerResponse:
+    """Return what a handler says about a failed record.
+
+    Raises:
+        ProcessingError: The handler itself raised, which stops the application, as in Kafka.
+    """
+    try:
+        response = handler(context, error)
+        if isinstance(response, ErrorHandlerResponse):
+            return response
+        return ErrorHandlerResponse(response)
+    except Exception as raised:
+        task = "" if context.task_id is None else f"task {context.task_id}: "
+        by = "the producer" if context.node is None else f"node {context.node!r}"
+        message = (
+            f"{task}the handler of {context.stage} errors raised {type(raised).__name__}: {raised};"
+            f" fix it. It was asked about {where(context)}, on which {by} raised "
+            f"{type(error).__name__}: {error}"
+        )
+        raise ProcessingError(
+            message,
+            task_id=context.task_id,
+            node=context.node,
+            topic=context.topic,
+            partition=context.partition,
+            offset=context.offset,
+        ) from raised
+
+
+def in_attempts(attempts: int) -> str:
+    """Return how often it was tried, in words; nothing if once."""
+    return "" if attempts == 1 else f" in {attempts} attempts"
+
+
+def where(context: ErrorContext) -> str:
+    """Return on what it failed, in words."""
+    if context.output_topic is not None:
+        return f"a record for {context.output_topic}"
+    if context.offset is not None:
+        return f"the record at {context.topic}-{context.partition} offset {context.offset}"
+    return "a punctuation"

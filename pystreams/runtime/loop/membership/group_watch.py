@@ -1,0 +1,365 @@
+"""Whether the group reads all that the topology reads, and whether all in it run this topology.
+
+A thread sees its own share of the partitions only. Three things are wrong with shares that look
+right from inside, and a look at the whole group shows them:
+
+- *Stale.* A broker gives a static member that comes back what it had before, whatever it subscribes
+  to now: after an edit of the topology it is given old topics, and nobody is given the new ones.
+  Leaving and joining again makes the group share everything out anew.
+- *Unread.* Nobody has a partition, or its task is split: one member has a part of what the task
+  reads, another one the rest. Whatever the cause, it is told until it ends.
+- *Of another topology.* Somebody in the group reads topics that this topology does not, or a part
+  of one of its tasks. Tasks of one id are then two things, with one changelog and one transactional
+  id. The one that comes later stands by, outside of the group, until the other has gone. So does
+  one that was fenced and sees the other: the other may be unable to see it.
+
+A member may also ask all to end (`SHUTDOWN_APPLICATION`, `application_shutdown`), and one that has
+died may have left a transaction open (`left_open`).
+
+Everything is derived from the topology and from what the broker says of the group; nothing is
+kept from the run before. The broker is asked without waiting: after each assignment, before the
+first task starts, and now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from zlib import crc32
+
+from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
+from pystreams.ids import TopicPartition, by_topic
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.group_description import (
+    GroupDescription,
+    GroupMember,
+    of_another_topology,
+)
+from pystreams.runtime.cluster.partial_tasks import stranded
+from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down
+from pystreams.runtime.loop.membership.fenced_identity import IdentityGuard
+from pystreams.runtime.loop.membership.left_open import LeftOpen
+from pystreams.runtime.loop.membership.waiting_for_partitions import Absence
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.task_manager import TaskManager
+from pystreams.runtime.tasks.thread_parts import ThreadParts
+from pystreams.topology.plan.partition_plan import partitions_of_tasks
+
+_log = get_logger("pystreams.thread")
+
+_EVERY_MS = 30_000
+_EVERY_WITH_STANDBYS_MS = 5_000
+_SOON_MS = 1_000
+_AGAIN_MS = 5_000
+_WAITING_AFTER_MS = 2_500
+_TOLD_EVERY_MS = 60_000
+_SHARED_OUT_ANEW_MAX = 3
+_MET_TIMES = 3
+"""Looks, a second apart, before another topology is believed: its member may just be leaving."""
+
+_CURE_OTHER_TOPOLOGY = (
+    "stop the processes that run the other topology (one that was killed goes when its session "
+    "ends), or give this one an application.id of its own"
+)
+_CURE_UNREAD = (
+    "where topics that one sub-topology reads have different numbers of partitions, give them "
+    "equal ones, or run one thread in all; else see that all members may describe these topics, "
+    "stop all processes of the application for session.timeout.ms, and start them again"
+)
+_CURE_WAITING = (
+    "nothing while they live: they answer soon, or no partition is left for this thread; a process "
+    "that has died, or was stopped where its state directory stays, keeps its partitions for its "
+    "successor until its session ends: start it again with that directory, or set "
+    "consumer.session.timeout.ms lower"
+)
+
+
+class GroupWatch:
+    """Watches the group for one thread; owned by it.
+
+    Args:
+        name: The thread's name.
+        parts: What the thread is made of.
+        manager: The thread's tasks.
+        consumer: Returns the thread's consumer (it may be replaced).
+        absence: Whether the thread has a share.
+        join: Joins the group.
+
+    Attributes:
+        ready: Whether tasks may start: the group was seen without another topology.
+        unread_partitions: How many of the topology's partitions nobody reads, by the last look.
+        left_open: Ends what members that have died left open.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: ThreadParts,
+        manager: TaskManager,
+        consumer: Callable[[], ConsumerPort],
+        absence: Absence,
+        join: Callable[[], None],
+    ) -> None:
+        self.ready = False
+        self.unread_partitions = 0
+        self._name = name
+        self._parts = parts
+        self._clock = parts.clock
+        self._manager = manager
+        self._consumer = consumer
+        self._absence = absence
+        self._join = join
+        self._every_ms = _EVERY_WITH_STANDBYS_MS if parts.settings.standby_replicas else _EVERY_MS
+        self._spread_ms = self._spread(0)
+        self._identity = IdentityGuard(parts.clock)
+        self.left_open = LeftOpen(name, parts, manager.assigned)
+        self._asked: Future[GroupDescription] | None = None
+        self._look_at_ms = 0.0
+        self._told_ms: dict[str, float] = {}
+        self._shared_out_anew = 0
+        self._seen_unread = False
+        self._met = 0
+        self._stood_by = 0
+        self._strangers: set[str] = set()
+        self._stands_by_since_ms: float | None = None
+        self.joins()
+
+    # ------------------------------------------------------------------ what the loop says
+
+    def joins(self) -> None:
+        """Note that the thread asks for a share: if it waits for long, it says for whom."""
+        self._asked = None
+        self._look_in(_WAITING_AFTER_MS)
+
+    def fenced(self, error: TaskMigratedError) -> None:
+        """Note that it has to join again; its tasks wait for a look at the group once more.
+
+        Raises:
+            FatalStreamsError: Its identity was taken time and again.
+        """
+        self._identity.check(error)
+        self.ready = False
+
+    def shared_out(self) -> None:
+        """Note that it has got a share, and look what the others have."""
+        self._asked = None
+        self._seen_unread = False
+        self.unread_partitions = 0
+        self._ask()
+
+    def check(self) -> None:
+        """Ask when it is time, and act on an answer that has come; never waits.
+
+        Raises:
+            FatalStreamsError: Another topology has been in the group for `task.timeout.ms`.
+        """
+        look_at_ms = min(self._look_at_ms, self.left_open.look_at_ms())
+        if self._asked is None and self._clock.monotonic_ms() >= look_at_ms:
+            self._ask()
+        asked = self._asked
+        if asked is None or not asked.done():
+            return
+        self._asked = None
+        self._look_in(self._every_ms + self._spread_ms)
+        try:
+            group = asked.result()
+        except StreamsError as error:
+            if self._due("undescribed"):
+                message = "the group can't be looked at"
+                _log.warning(message, thread=self._name, why=str(error))
+            self.ready = self.ready or self._stands_by_since_ms is None
+            return
+        self._judge(group)
+
+    def _ask(self) -> None:
+        self._asked = self._parts.admin.describe_group(self._parts.plan.application_id)
+
+    def _spread(self, turn: int) -> int:
+        """Return a time (ms) that others hardly have: who looks together would act together."""
+        return crc32(f"{self._name} {turn}".encode()) % _SOON_MS
+
+    def _look_in(self, ms: float) -> None:
+        self._look_at_ms = self._clock.monotonic_ms() + ms
+
+    # ------------------------------------------------------------------ what it sees
+
+    def _judge(self, group: GroupDescription) -> None:
+        self.left_open.see(group)
+        others = group.others(self._consumer().member_id())
+        if asking := next(filter(asks_to_shut_down, others), None):
+            _log.warning("another process asks all to end", thread=self._name, by=str(asking))
+            self._parts.shut_down(FatalStreamsError(_told_to_end(asking)))
+        elif self._stands_by_since_ms is not None:
+            self._stand_by_on(others, self._stands_by_since_ms)
+        elif self._absence.lasts:
+            if not group.settled:
+                self._tell_for_whom_it_waits(others)
+        elif group.settled:
+            self._judge_settled(group, others)
+            if not self._manager.assigned() and "waiting" not in self._told_ms:
+                # KIP-848 counts a share as one that is empty because a dead member has all.
+                self._tell_for_whom_it_waits(others)
+        elif self._parts.settings.membership.static:
+            self._look_in(_SOON_MS)  # What the others have is of before the rebalance.
+        elif strangers := of_another_topology(others, self._reads, ()):
+            self._meet(strangers)
+        else:
+            self.ready = True
+            self._look_in(_AGAIN_MS)
+
+    def _judge_settled(self, group: GroupDescription, others: list[GroupMember]) -> None:
+        tasks = partitions_of_tasks(self._parts.plan, self._parts.partition_counts(()))
+        here, elsewhere = stranded(tasks, self._manager.assigned())
+        unread = here | self._unowned(group, tasks.values())
+        again = bool(unread) and self._is_to_be_seen_again()
+        strangers = of_another_topology(others, self._reads, elsewhere)
+        if unread and not again and self._may_share_out_anew(strangers):
+            self._share_out_anew(unread)
+            return
+        if strangers:
+            self._meet(strangers)
+            return
+        self._met = 0
+        self.ready = True
+        self._manager.standbys.place(group, self._consumer().member_id())
+        if again:
+            self._look_in(_AGAIN_MS + self._spread_ms)
+            return
+        self.unread_partitions = sum(self._reads(topic) for topic, _ in unread)
+        if unread:
+            self._tell_of_unread(unread)
+        else:
+            self._shared_out_anew = 0
+            self._seen_unread = False
+
+    def _unowned(
+        self, group: GroupDescription, tasks: Iterable[Collection[TopicPartition]]
+    ) -> set[TopicPartition]:
+        """Return what no member has; of topics found by a pattern, some may be deleted by now."""
+        plan = self._parts.plan
+        named = {*plan.source_topics(), *plan.repartition_topics()}
+        return group.unowned(
+            partition for needed in tasks for partition in needed if partition.topic in named
+        )
+
+    def _reads(self, topic: str) -> bool:
+        return self._parts.plan.source_of_topic(topic) is not None
+
+    # ------------------------------------------------------------------ stale shares
+
+    def _is_to_be_seen_again(self) -> bool:
+        """Return whether to believe it on second sight only; a stale share is seen at the start."""
+        stale = self._parts.settings.membership.static and not self.ready
+        first, self._seen_unread = not self._seen_unread, True
+        return first and not stale
+
+    def _may_share_out_anew(self, strangers: Collection[GroupMember]) -> bool:
+        """Return whether it may help: KIP-848 shares out by what members subscribe to now.
+
+        Strangers may be members that have a stale share, too; after it they are what they seem.
+        """
+        most = 1 if strangers else _SHARED_OUT_ANEW_MAX
+        return self._parts.settings.membership.static and self._shared_out_anew < most
+
+    def _share_out_anew(self, unread: Collection[TopicPartition]) -> None:
+        self._shared_out_anew += 1
+        _log.warning(
+            "partitions that nobody reads: leaving the group and joining it again",
+            thread=self._name,
+            partitions=by_topic(unread),
+            why="shares are those of before a change, as after an edit of the topology",
+        )
+        self._consumer().leave()
+        self._join()
+
+    # ------------------------------------------------------------------ another topology
+
+    def _meet(self, strangers: list[GroupMember]) -> None:
+        """Tell of another topology; who has not started yet stands by for it."""
+        if self.ready:
+            self._tell_of_strangers("another topology is in the group", strangers)
+            return
+        self._met += 1
+        if self._met < _MET_TIMES:
+            self._look_in(_SOON_MS + self._spread_ms)
+            return
+        self._stood_by += 1
+        self._spread_ms = self._spread(self._stood_by)
+        self._tell_of_strangers("standing by: another topology runs", strangers)
+        self._strangers = {member.member_id for member in strangers}
+        self._stands_by_since_ms = self._clock.monotonic_ms()
+        self._consumer().leave()
+        self._stay_out()
+
+    def _stand_by_on(self, others: list[GroupMember], since_ms: float) -> None:
+        """Join when the other topology has gone, or give up."""
+        foreign = of_another_topology(others, self._reads, ())
+        strangers = [
+            member for member in others if member in foreign or member.member_id in self._strangers
+        ]
+        if not strangers:
+            _log.info("the other topology has gone: joining the group", thread=self._name)
+            self._stands_by_since_ms = None
+            self._met = 0
+            self._join()
+            return
+        waited_ms = self._clock.monotonic_ms() - since_ms
+        if waited_ms >= self._parts.settings.task_timeout_ms:
+            message = (
+                f"another topology runs under application.id {self._parts.plan.application_id!r} "
+                f"and has not gone for {waited_ms / 1000:.0f} s (task.timeout.ms): "
+                f"{'; '.join(map(str, strangers))}; {_CURE_OTHER_TOPOLOGY}"
+            )
+            raise FatalStreamsError(message)
+        self._tell_of_strangers("standing by: another topology runs", strangers)
+        self._stay_out()
+
+    def _stay_out(self) -> None:
+        self._absence.begins()
+        self._look_in(_SOON_MS + self._spread_ms)
+
+    # ------------------------------------------------------------------ the log
+
+    def _tell_for_whom_it_waits(self, others: list[GroupMember]) -> None:
+        self._look_in(_AGAIN_MS)
+        holding = [str(member) for member in others if member.partitions]
+        if holding and self._due("waiting"):
+            _log.info(
+                "waiting for other members of the group",
+                thread=self._name,
+                members=holding,
+                at_most_s=round(self._parts.settings.membership.session_timeout_ms / 1000),
+                cure=_CURE_WAITING,
+            )
+
+    def _tell_of_strangers(self, what: str, strangers: list[GroupMember]) -> None:
+        if self._due(what):
+            _log.warning(
+                what,
+                thread=self._name,
+                application=self._parts.plan.application_id,
+                members=[str(member) for member in strangers],
+                cure=_CURE_OTHER_TOPOLOGY,
+            )
+
+    def _tell_of_unread(self, unread: Collection[TopicPartition]) -> None:
+        what = "partitions are read by nobody"
+        if self._due(what):
+            _log.warning(what, thread=self._name, partitions=by_topic(unread), cure=_CURE_UNREAD)
+
+    def _due(self, what: str) -> bool:
+        """Return whether a line is due: the first time, and a while after the last."""
+        now_ms = self._clock.monotonic_ms()
+        last_ms = self._told_ms.get(what)
+        if last_ms is not None and now_ms - last_ms < _TOLD_EVERY_MS:
+            return False
+        self._told_ms[what] = now_ms
+        return True
+
+
+def _told_to_end(asking: GroupMember) -> str:
+    return (
+        f"the application was shut down by another process, as its uncaught exception handler "
+        f"said (SHUTDOWN_APPLICATION): {asking.client_id} on {asking.host}, whose log has the "
+        "cause. Everything processed here is committed: start again when the cause is gone"
+    )

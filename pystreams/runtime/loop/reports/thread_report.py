@@ -1,0 +1,279 @@
+"""The numbers of a stream thread, worked out by its loop and read by anybody.
+
+Only the loop may call its consumer: a call from another thread can wait for as long as the loop
+polls. So the loop publishes a frozen `ThreadStatistics` now and then, and readers take the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from math import ceil
+from typing import NamedTuple
+
+from pystreams.ids import TaskId
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.processing import Processing
+from pystreams.runtime.loop.reports.statistics import ThreadStatistics
+from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.committer import Committer
+from pystreams.runtime.tasks.restoring.restorer import Restorer
+from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTask
+from pystreams.runtime.tasks.task_manager import TaskManager
+
+_PUBLISH_EVERY_MS = 100
+_ASKED_WITHIN = 10
+"""After so many times all tasks were asked: a second."""
+_ASKED_AT_LEAST = 10
+
+
+class ThreadReport:
+    """Publishes the numbers of one thread.
+
+    Args:
+        manager: The thread's tasks.
+        restorer: Tells what is restored.
+        committer: Tells what is committed.
+        processing: Tells what is uncommitted.
+        consumer: Returns the thread's consumer (it may be replaced).
+        unread_partitions: Tells how many of them nobody in the group reads.
+        clock: The clock.
+
+    Attributes:
+        latest: The numbers published last; safe to read from any thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: TaskManager,
+        restorer: Restorer,
+        committer: Committer,
+        processing: Processing,
+        consumer: Callable[[], ConsumerPort],
+        unread_partitions: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        self.latest = ThreadStatistics()
+        self._manager = manager
+        self._restorer = restorer
+        self._committer = committer
+        self._processing = processing
+        self._consumer = consumer
+        self._unread_partitions = unread_partitions
+        self._clock = clock
+        self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
+        self._asked: dict[StreamTask, _Seen] = {}
+        self._sum = _NOTHING
+        self._asked_of: list[StreamTask] = []
+        self._next_in_turn = 0
+
+    def silent_ms(self) -> float:
+        """Return how long ago the loop last published (ms); from any thread."""
+        return self._clock.monotonic_ms() - self._published_ms
+
+    def at_work(self) -> str:
+        """Return which record of which task is being processed, in words; from any thread."""
+        if (task := self._processing.at_work) is None:
+            return ""
+        if (message := task.record.message) is None:
+            return f"task {task.task_id} is at work"
+        at = f"{message.topic()}-{message.partition()} offset {message.offset()}"
+        return f"task {task.task_id} is at the record at {at}"
+
+    def tasks(self) -> tuple[TaskMetadata, ...]:
+        """Return what the tasks are doing; from any thread."""
+        return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
+
+    def lags(self) -> dict[TaskId, Lag]:
+        """Return what is known to wait, by task; from any thread."""
+        seen = self._asked.copy().items()
+        return {
+            task.task_id: Lag(told.answer.lag, self._lag_ms(task, told))
+            for task, told in seen
+            if told.answer.known
+        }
+
+    def standby_tasks(self) -> tuple[TaskMetadata, ...]:
+        """Return what is kept warm; from any thread."""
+        kept = list(self._manager.standbys.kept.items())
+        return tuple(self._metadata_of_standby(task_id, standby) for task_id, standby in kept)
+
+    def _metadata_of_standby(self, task_id: TaskId, standby: StandbyTask) -> TaskMetadata:
+        state = standby.state.manager
+        return TaskMetadata(
+            task_id=task_id,
+            state="standby",
+            partitions=standby.state.partitions,
+            processed_records=0,
+            lag_records=standby.lag_records,
+            stream_time_ms=-1,
+            stores=tuple(state.stores()),
+            changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
+            restored_offsets=self._restorer.next_offsets(task_id),
+        )
+
+    def _metadata(self, task: StreamTask) -> TaskMetadata:
+        seen = self._asked.get(task, _UNSEEN)
+        known = seen.answer.known
+        state = task.state_manager
+        return TaskMetadata(
+            task_id=task.task_id,
+            state=task.state.value,
+            partitions=task.partitions,
+            processed_records=task.counts.processed,
+            lag_records=seen.answer.lag if known else None,
+            lag_by_topic=seen.lags,
+            lag_ms=self._lag_ms(task, seen) if known else None,
+            progressed_ms=seen.progressed_ms,
+            stream_time_ms=task.time.stream_time,
+            stores=tuple(state.stores()),
+            changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
+            restored_offsets=self._restorer.next_offsets(task.task_id),
+        )
+
+    def _lag_ms(self, task: StreamTask, seen: _Seen) -> float:
+        if seen.waits_since_ms is None:
+            return 0.0
+        oldest_ms = task.counts.oldest_waiting_ms()
+        if oldest_ms is None and seen.is_behind:
+            oldest_ms = task.counts.last_timestamp
+        if oldest_ms is None:
+            return self._clock.monotonic_ms() - seen.waits_since_ms
+        return max(0.0, self._clock.now_ms() - oldest_ms)
+
+    def publish_if_due(self) -> None:
+        """Publish, if the last time is a while ago; called by the loop in each iteration."""
+        now = self._clock.monotonic_ms()
+        if now - self._published_ms >= _PUBLISH_EVERY_MS:
+            self._published_ms = now
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish the numbers of now."""
+        running = len(self._manager.running())
+        self._ask_tasks()
+        progress, ledger = self._restorer.progress(), self._manager.ledger
+        self.latest = ThreadStatistics(
+            tasks_running=running,
+            tasks_restoring=len(self._manager.tasks) - running,
+            processed_records=self._processing.processed_records,
+            dropped_records=self._sum.dropped,
+            calls_again=self._sum.calls_again,
+            commits=self._committer.commits,
+            lag_records=self._sum.lag if self._sum.known else None,
+            restored_records=progress.restored_records,
+            restore_remaining_records=progress.remaining_records,
+            uncommitted_bytes=ledger.uncommitted_bytes,
+            max_uncommitted_bytes=ledger.max_uncommitted_bytes,
+            cached_bytes=ledger.cached_bytes,
+            unread_partitions=self._unread_partitions(),
+        )
+
+    def _ask_tasks(self) -> None:
+        """Bring up to date what tasks say, added up.
+
+        Asked are those that did something since the last time, and a part of all in turn: what the
+        broker has more for them changes without them. When tasks come and go, all are.
+        """
+        noted, running = self._manager.active.noted(), self._manager.running()
+        if self._asked_of is not running:
+            self._asked_of, self._asked, self._sum = running, {}, _NOTHING
+            self._ask(list(self._manager.tasks.values()))
+            return
+        self._ask(noted)
+        first = self._next_in_turn if self._next_in_turn < len(running) else 0
+        self._next_in_turn = first + max(_ASKED_AT_LEAST, ceil(len(running) / _ASKED_WITHIN))
+        self._ask(islice(running, first, self._next_in_turn))
+
+    def _ask(self, tasks: Iterable[StreamTask]) -> None:
+        for task in tasks:
+            before, (now, lags) = self._asked.get(task, _UNSEEN), self._answer(task)
+            if now != before.answer or lags != before.lags:
+                self._asked[task] = self._seen(before, now, lags)
+                changes = zip(self._sum, now, before.answer, strict=True)
+                self._sum = _Answer(*(known + new - old for known, new, old in changes))
+
+    def _answer(self, task: StreamTask) -> tuple[_Answer, dict[str, int]]:
+        """Return what a task says, and what waits for it, by topic."""
+        consumer, running = self._consumer(), task.state is TaskState.RUNNING
+        known, lags = 0, dict[str, int]()
+        for partition in task.partitions if running else ():
+            lag = consumer.known_lag(partition)
+            if lag is not None:
+                known += 1
+                before = lags.get(partition.topic, 0)
+                lags[partition.topic] = before + lag + task.buffered_records(partition)
+        counts = task.counts
+        waiting = sum(lags.values())
+        answer = _Answer(counts.dropped, counts.calls_again, known, waiting, counts.processed)
+        return answer, lags
+
+    def _seen(self, before: _Seen, now: _Answer, lags: Mapping[str, int]) -> _Seen:
+        """Return what is known of a task that has something new to say."""
+        moved = now.processed != before.answer.processed
+        progressed_ms = self._clock.now_ms() if moved else before.progressed_ms
+        since_ms = before.waits_since_ms
+        if not now.lag:
+            since_ms = None
+        elif moved or since_ms is None:
+            since_ms = self._clock.monotonic_ms()
+        is_behind = now.lag > 0 and (moved or before.is_behind)
+        return _Seen(now, lags, progressed_ms, since_ms, is_behind)
+
+
+class Lag(NamedTuple):
+    """What waits for a task.
+
+    Attributes:
+        records: How many records.
+        ms: How long the oldest of them has waited; see `TaskMetadata.lag_ms`.
+    """
+
+    records: int
+    ms: float
+
+
+class _Answer(NamedTuple):
+    """What a task says, or several together.
+
+    Attributes:
+        dropped: Records dropped.
+        calls_again: How often functions were called again.
+        known: Partitions of which it is known how many records wait.
+        lag: How many wait there, buffered ones included.
+        processed: Records processed.
+    """
+
+    dropped: int
+    calls_again: int
+    known: int
+    lag: int
+    processed: int
+
+
+class _Seen(NamedTuple):
+    """What is known of a task.
+
+    Attributes:
+        answer: What it said last.
+        lags: What waits, by topic.
+        progressed_ms: When it was last seen to have processed something (ms), None if never.
+        waits_since_ms: Since when something waits and nothing was processed, on the monotonic
+            clock (ms); None while nothing waits.
+        is_behind: Whether what waits came while the task was processing: it is about as old as
+            the last record processed.
+    """
+
+    answer: _Answer
+    lags: Mapping[str, int]
+    progressed_ms: int | None
+    waits_since_ms: float | None
+    is_behind: bool
+
+
+_NOTHING = _Answer(0, 0, 0, 0, 0)
+_UNSEEN = _Seen(_NOTHING, {}, None, None, is_behind=False)

@@ -1,0 +1,1 @@
+"""Declares aggregations: of groups, of their windows, of several groups into one table."""

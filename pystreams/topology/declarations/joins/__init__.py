@@ -1,0 +1,1 @@
+"""Declares joins: of streams, of streams with tables, of tables by their keys or a foreign key."""

@@ -1,0 +1,1 @@
+"""Declares tables and what is made of one: its store, new values, a suppression."""

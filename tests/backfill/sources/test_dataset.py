@@ -1,0 +1,133 @@
+"""Results as a data set: typed where the serde has a type that Parquet has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from pystreams import StreamsBuilder, Topology, serdes
+from pystreams.backfill import write_dataset
+from pystreams.backfill.exports.dataset_place import is_dataset_of
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.staging.directory import Manifest, StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.backfill.in_process import Row
+from tests.backfill.publishing.test_staged_publication import row, stage
+from tests.backfill.sources.covered import CONFIG, TEXT
+from tests.backfill.spark.on_spark import run_on_spark
+
+
+def typed() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TEXT)
+    stream.map(lambda _, value: (int(value), -int(value))).to(
+        "numbers", key_serde=serdes.INT, value_serde=serdes.LONG
+    )
+    stream.map_values(lambda value: int(value) / 4).to("halves", value_serde=serdes.DOUBLE)
+    stream.map_values(lambda value: {"n": int(value)}).to("json", value_serde=serdes.JSON)
+    stream.map_values(lambda value: value.encode()).to("raw", value_serde=serdes.BYTES)
+    again = stream.group_by(lambda _, value: value, name="again", **TEXT)
+    again.count(name="counts")
+    stream.filter(lambda _, value: value == "no").group_by_key(**TEXT).count(name="empty")
+    return builder.build()
+
+
+def echo() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", **TEXT).to("out", **TEXT)
+    return builder.build()
+
+
+def staged_rows(path: Path, count: int) -> Path:
+    """Stage output records as `echo` would give them, without Spark."""
+    staging = StagingDirectory(path)
+    identity = BackfillIdentity.of(TopologyPlan(echo(), "app"), {"in": 1}, {0: 1}, {})
+    staging.begin(identity, 7)
+    rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(count)]
+    staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
+    return path
+
+
+def of(directory: Path) -> list[tuple[Any, Any]]:
+    """Key and value of each row, in their order."""
+    return [(row["key"], row["value"]) for row in parquet.read_table(directory).to_pylist()]
+
+
+def test_keys_and_values_are_of_their_serde_s_type(spark: Any, tmp_path: Path) -> None:
+    rows = [Row("in", 0, 0, 1500, b"a", b"7"), Row("in", 0, 1, 2500, None, b"-9")]
+    done, _ = run_on_spark(typed(), CONFIG, rows, {"in": 1}, tmp_path)
+
+    path = tmp_path / "dataset"
+    written = write_dataset(done.path, typed(), CONFIG, path)
+
+    assert written.outputs == dict.fromkeys(["halves", "json", "numbers", "raw"], 2)
+    assert of(path / "outputs" / "numbers") == [(7, -7), (-9, 9)]
+    assert of(path / "outputs" / "halves") == [("a", 1.75), (None, -2.25)]
+    assert of(path / "outputs" / "json") == [("a", '{"n":7}'), (None, '{"n":-9}')]
+    assert of(path / "outputs" / "raw") == [("a", b"7"), (None, b"-9")]
+    times = parquet.read_table(path / "outputs" / "raw").to_pylist()
+    assert [row["timestamp"].timestamp() for row in times] == [1.5, 2.5]
+    assert written.stores == {"counts": 2, "empty": 0}
+    assert of(path / "stores" / "empty") == []
+    assert sorted(of(path / "stores" / "counts")) == [("-9", 1), ("7", 1)]
+
+
+def test_data_set_is_of_the_results_it_was_made_of_and_replaced_as_a_whole(
+    spark: Any, tmp_path: Path
+) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
+    path = staged / "dataset"
+    assert not is_dataset_of(path, staged)
+    write_dataset(staged, echo(), CONFIG, path)
+    assert is_dataset_of(path, staged)
+    (path / "outputs" / "of-before").mkdir()
+
+    manifest = staged / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8") + " ", "utf-8")
+
+    assert not is_dataset_of(path, staged)
+    write_dataset(staged, echo(), CONFIG, path)
+    assert is_dataset_of(path, staged)
+    assert of(path / "outputs" / "out") == [("k", "v")] * 3
+    topics = sorted(directory.name for directory in (path / "outputs").iterdir())
+    assert topics == ["out"]
+    assert [file.name for file in staged.iterdir() if "dataset" in file.name] == ["dataset"]
+
+
+def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
+    other = StreamsBuilder()
+    other.stream("in", **TEXT).to("elsewhere")
+
+    with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
+        write_dataset(staged, other.build(), CONFIG, tmp_path / "dataset")
+
+    assert not (tmp_path / "dataset").exists()
+
+
+def test_files_that_are_not_of_a_data_set_are_left_alone(tmp_path: Path) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("42", "utf-8")
+
+    with pytest.raises(StagingError, match=r"precious holds files that are not of a backfill's"):
+        write_dataset(staged, echo(), CONFIG, precious)
+
+    assert (precious / "thesis.tex").read_text("utf-8") == "42"
+
+
+def test_results_of_which_rows_are_gone_do_not_replace_a_data_set(tmp_path: Path) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
+    next(staged.rglob("*.parquet")).unlink()
+
+    with pytest.raises(StagingError, match=r"stage-0 holds 2 records of out, and 3 were staged"):
+        write_dataset(staged, echo(), CONFIG, tmp_path / "dataset")
+
+    assert list(tmp_path.iterdir()) == [staged]
