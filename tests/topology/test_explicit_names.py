@@ -1,10 +1,27 @@
-"""`ensure.explicit.internal.resource.naming`: generated names of what keeps state are refused."""
+"""`ensure.explicit.internal.resource.naming`: generated names of what keeps state are refused.
+
+Source of the cases: Kafka's `StreamsBuilderTest`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pytest
 
-from pystreams import JoinWindows, KafkaStreams, StreamsBuilder, Topology, TopologyError, serdes
+from pystreams import (
+    BufferConfig,
+    JoinWindows,
+    KafkaStreams,
+    Materialized,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    TopologyError,
+    serdes,
+)
 
 CONFIG = {
     "application.id": "app",
@@ -33,12 +50,20 @@ def joined(*, named: bool) -> Topology:
     return builder.build()
 
 
-def test_each_generated_name_is_told_with_the_users_line() -> None:
-    with pytest.raises(TopologyError) as refused:
-        KafkaStreams(joined(named=False), NAMED)
+def refused(topology: Topology) -> list[str]:
+    """Return the lines that tell of generated names; none when the topology is taken."""
+    try:
+        KafkaStreams(topology, NAMED)
+    except TopologyError as error:
+        lines = str(error).splitlines()
+        return [line.strip() for line in lines if line.startswith("  ")]
+    return []
 
-    lines = [line for line in str(refused.value).splitlines() if line.startswith("  ")]
-    assert [line.split(" (")[0].strip() for line in lines] == [
+
+def test_each_generated_name_is_told_with_the_users_line() -> None:
+    lines = refused(joined(named=False))
+
+    assert [line.split(" (")[0] for line in lines] == [
         "store and changelog KSTREAM-JOINTHIS-0000000008-store",
         "store and changelog KSTREAM-JOINOTHER-0000000009-store",
         "store and changelog KSTREAM-AGGREGATE-STATE-STORE-0000000013",
@@ -61,3 +86,174 @@ def test_a_table_that_is_never_kept_needs_no_name() -> None:
     builder.table("rows").to_stream().to("out")
 
     KafkaStreams(builder.build(), NAMED)
+
+
+# ---------------------------------------------------------------------- operation by operation
+
+
+Given = Mapping[str, Any]
+HOUR_MS = 3_600_000
+STRING = serdes.STRING
+
+
+def grouped_by_value(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    grouped = builder.stream("one").group_by(lambda _, value: value, key_serde=STRING, **before)
+    grouped.count(materialized=Materialized(**kept))
+
+
+def grouped_by_key(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    keyed = builder.stream("one").select_key(lambda _, value: value, key_serde=STRING)
+    keyed.group_by_key(**before).count(materialized=Materialized(**kept))
+
+
+def cogrouped(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    one = builder.stream("one").group_by(lambda _, value: value, key_serde=STRING, **before)
+    two = builder.stream("two").group_by_key()
+    both = one.cogroup(lambda _, value, known: known + value)
+    both.cogroup(two, lambda _, value, known: known + value).aggregate(str, **kept)
+
+
+def left_joined(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    streams = [builder.stream(topic) for topic in ("one", "two")]
+    one, two = (each.select_key(lambda _, value: value, key_serde=STRING) for each in streams)
+    windows = JoinWindows.of_time_difference_with_no_grace(HOUR_MS)
+    one.left_join(two, lambda left, _: left, windows, **before, **kept)
+
+
+def joined_with_a_table(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    one, table = builder.stream("one"), builder.table("two", materialized=Materialized(**kept))
+    keyed = one.select_key(lambda _, value: value, key_serde=STRING)
+    keyed.join(table, lambda left, _: left, **before)
+
+
+def joined_as_of_its_time(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    history: Materialized[str, str] = Materialized("rows", history_retention_ms=24 * HOUR_MS)
+    one, table = builder.stream("one"), builder.table("two", materialized=history)
+    keyed = one.select_key(lambda _, value: value, key_serde=STRING)
+    keyed.join(table, lambda left, _: left, grace_period_ms=HOUR_MS, **before, **kept)
+
+
+def joined_with_a_global_table(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    one, table = builder.stream("one"), builder.global_table("two", materialized=Materialized(**kept))
+    keyed = one.select_key(lambda _, value: value, key_serde=STRING)
+    keyed.join(table, lambda key, _: key, lambda left, _: left)
+
+
+def repartitioned(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    builder.stream("one").repartition(**before)
+
+
+def suppressed(builder: StreamsBuilder, before: Given, kept: Given) -> None:
+    windows = TimeWindows.of_size_with_no_grace(HOUR_MS)
+    counts = builder.stream("one").group_by_key().windowed_by(windows).count(name="counts")
+    buffer = BufferConfig.unbounded()
+    if not kept.get("logging", True):
+        buffer = buffer.with_logging_disabled()
+    held = Suppressed.until_window_closes(buffer)
+    counts.suppress(held.with_name(kept["name"]) if "name" in kept else held)
+
+
+AGGREGATE = "KSTREAM-AGGREGATE-STATE-STORE-0000000003"
+COGROUP = "COGROUPKSTREAM-AGGREGATE-STATE-STORE-0000000003"
+JOIN_STORES = (
+    "KSTREAM-JOINTHIS-0000000012-store",
+    "KSTREAM-OUTEROTHER-0000000013-store",
+    "KSTREAM-OUTERSHARED-0000000012-store",
+)
+SUPPRESS = "KTABLE-SUPPRESS-STATE-STORE-0000000003"
+TABLE = "two-STATE-STORE-0000000001"
+UNNAMED: Given = {}
+NAME: Given = {"name": "given"}
+STORE_NAME: Given = {"store_name": "given-stores"}
+UNLOGGED: Given = {"logging": False}
+
+
+def logged(*stores: str) -> list[str]:
+    return [f"store and changelog {store}" for store in stores]
+
+
+def unlogged(*stores: str) -> list[str]:
+    return [f"store {store}" for store in stores]
+
+
+def repartition(*names: str) -> list[str]:
+    return [f"repartition topic {name}-repartition" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("declare", "before", "kept", "told"),
+    [
+        (grouped_by_value, NAME, UNNAMED, logged(AGGREGATE)),
+        (grouped_by_value, NAME, UNLOGGED, unlogged(AGGREGATE)),
+        (grouped_by_value, UNNAMED, NAME, []),
+        (grouped_by_value, NAME, NAME, []),
+        (grouped_by_value, UNNAMED, UNNAMED, logged(AGGREGATE) + repartition(AGGREGATE)),
+        (grouped_by_key, NAME, UNNAMED, logged(AGGREGATE)),
+        (grouped_by_key, NAME, UNLOGGED, unlogged(AGGREGATE)),
+        (grouped_by_key, UNNAMED, NAME, []),
+        (grouped_by_key, NAME, NAME, []),
+        (grouped_by_key, UNNAMED, UNNAMED, logged(AGGREGATE) + repartition(AGGREGATE)),
+        (cogrouped, NAME, UNNAMED, logged(COGROUP)),
+        (cogrouped, NAME, UNLOGGED, unlogged(COGROUP)),
+        (cogrouped, UNNAMED, NAME, []),
+        (cogrouped, NAME, NAME, []),
+        (cogrouped, UNNAMED, UNNAMED, logged(COGROUP) + repartition(COGROUP)),
+        (left_joined, NAME, UNNAMED, logged(*JOIN_STORES)),
+        (left_joined, NAME, UNLOGGED, unlogged(*JOIN_STORES)),
+        (
+            left_joined,
+            UNNAMED,
+            STORE_NAME,
+            repartition("KSTREAM-KEY-SELECT-0000000002", "KSTREAM-KEY-SELECT-0000000003"),
+        ),
+        (left_joined, NAME, STORE_NAME, []),
+        (
+            left_joined,
+            UNNAMED,
+            UNNAMED,
+            logged(*JOIN_STORES)
+            + repartition("KSTREAM-KEY-SELECT-0000000002", "KSTREAM-KEY-SELECT-0000000003"),
+        ),
+        (joined_with_a_table, NAME, UNNAMED, logged(TABLE)),
+        (joined_with_a_table, NAME, UNLOGGED, unlogged(TABLE)),
+        (joined_with_a_table, UNNAMED, NAME, repartition("KSTREAM-KEY-SELECT-0000000003")),
+        (joined_with_a_table, NAME, NAME, []),
+        (
+            joined_with_a_table,
+            UNNAMED,
+            UNNAMED,
+            logged(TABLE) + repartition("KSTREAM-KEY-SELECT-0000000004"),
+        ),
+        (joined_as_of_its_time, NAME, UNNAMED, []),
+        (
+            joined_as_of_its_time,
+            UNNAMED,
+            UNNAMED,
+            logged("KSTREAM-JOIN-0000000007-Buffer")
+            + repartition("KSTREAM-KEY-SELECT-0000000003"),
+        ),
+        (joined_with_a_global_table, UNNAMED, NAME, []),
+        (joined_with_a_global_table, UNNAMED, UNNAMED, unlogged(TABLE)),
+        (repartitioned, NAME, UNNAMED, []),
+        (repartitioned, UNNAMED, UNNAMED, repartition("KSTREAM-REPARTITION-0000000001")),
+        (suppressed, UNNAMED, NAME, []),
+        (suppressed, UNNAMED, UNNAMED, logged(SUPPRESS)),
+    ],
+)
+def test_what_was_not_named_is_told_and_nothing_else(
+    declare: Callable[[StreamsBuilder, Given, Given], None],
+    before: Given,
+    kept: Given,
+    told: list[str],
+) -> None:
+    builder = StreamsBuilder()
+    declare(builder, before, kept)
+
+    assert [line.split(" (")[0] for line in refused(builder.build())] == told
+
+
+def test_a_suppression_without_a_changelog_needs_a_name_for_what_is_on_disk() -> None:
+    builder = StreamsBuilder()
+    suppressed(builder, UNNAMED, UNLOGGED)
+
+    assert [line.split(" (")[0] for line in refused(builder.build())] == unlogged(SUPPRESS)

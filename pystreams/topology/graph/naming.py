@@ -72,7 +72,9 @@ REPARTITION_SUFFIX = "-repartition"
 GENERATED_STREAM_NAME = re.compile(r"KSTREAM.*-[0-9]{10}")
 """Names that need no `-sink` and `-source` behind them; Kafka numbers those nodes instead."""
 
-_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-[A-Z-]*[0-9]{10}(-[A-Za-z-]+)?")
+_GENERATED = re.compile(
+    r"(KSTREAM|KTABLE|COGROUPKSTREAM)-[A-Z-]*[0-9]{10}(-[A-Za-z-]+)?|.+-STATE-STORE-[0-9]{10}"
+)
 _VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
