@@ -12,6 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import (
+    ErrorContext,
+    ErrorResponse,
     Materialized,
     Processor,
     ProcessorContext,
@@ -378,24 +380,41 @@ def test_processor_of_a_global_store_fills_it_and_follows(tmp_path: Path) -> Non
     process.stop()
 
 
-@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("running", [False, True], ids=["filling", "following"])
+@pytest.mark.parametrize(
+    ("enabled", "answer"),
+    [(False, ErrorResponse.CONTINUE), (True, ErrorResponse.CONTINUE), (True, ErrorResponse.FAIL)],
+)
 def test_processing_handler_is_asked_of_a_global_store_only_if_that_is_enabled(
-    tmp_path: Path, *, enabled: bool
+    tmp_path: Path, answer: ErrorResponse, *, enabled: bool, running: bool
 ) -> None:
+    asked: list[bytes | None] = []
+
+    def handler(context: ErrorContext, error: Exception) -> ErrorResponse:
+        asked.append(context.key)
+        return answer
+
     app = Lookups(
         tmp_path,
-        processing_exception_handler="continue",
+        processing_exception_handler=handler,
         processing_exception_handler_global_enabled=enabled,
     )
-    app.people(a="x", b="bad", c="z")
     process = app.process(topology=doubling())
-    if enabled:
+    if running:
         process.start()
+    app.people(a="x", b="bad", c="z")
+
+    def read() -> None:
+        follow(process) if running else process.start()
+
+    if enabled and answer is ErrorResponse.CONTINUE:
+        read()
         assert doubled(process) == {"a": "xx", "c": "zz"}
         process.stop()
     else:
         with pytest.raises(ProcessingError, match="processor 'KTABLE-SOURCE-0000000001' raised"):
-            process.start()
+            read()
+    assert asked == ([b"b"] if enabled else [])
 
 
 def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(

@@ -195,6 +195,26 @@ def test_a_store_can_be_filled_before_anything_comes_and_read_after(caching: boo
     run.driver.close()
 
 
+class Prepared(Watched):
+    """Puts a row into its store before anything comes."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        context.get_state_store("rows").put("key1", "value1")
+
+
+def test_a_processor_may_fill_its_store_when_it_is_initialized() -> None:
+    rows = Stores.key_value_store_builder(Stores.in_memory_key_value_store("rows"), STRING, STRING)
+    topology = Topology()
+    topology.add_source("source", "input", key_serde=STRING, value_serde=STRING)
+    topology.add_processor("prepared", lambda: Prepared([]), "source")
+    topology.add_state_store(rows, "prepared")
+
+    with TopologyTestDriver(topology) as driver:
+        store = driver.get_key_value_store("rows")
+        assert list(store.prefix_scan(b"key")) == [("key1", "value1")]
+
+
 def test_a_clock_that_stands_still_fires_nothing_and_one_that_is_moved_fires_once() -> None:
     run = Running()
 

@@ -134,7 +134,10 @@ def joined_as_of_its_time(builder: StreamsBuilder, before: Given, kept: Given) -
 
 
 def joined_with_a_global_table(builder: StreamsBuilder, before: Given, kept: Given) -> None:
-    one, table = builder.stream("one"), builder.global_table("two", materialized=Materialized(**kept))
+    one, table = (
+        builder.stream("one"),
+        builder.global_table("two", materialized=Materialized(**kept)),
+    )
     keyed = one.select_key(lambda _, value: value, key_serde=STRING)
     keyed.join(table, lambda key, _: key, lambda left, _: left)
 
@@ -229,8 +232,7 @@ def repartition(*names: str) -> list[str]:
             joined_as_of_its_time,
             UNNAMED,
             UNNAMED,
-            logged("KSTREAM-JOIN-0000000007-Buffer")
-            + repartition("KSTREAM-KEY-SELECT-0000000003"),
+            logged("KSTREAM-JOIN-0000000007-Buffer") + repartition("KSTREAM-KEY-SELECT-0000000003"),
         ),
         (joined_with_a_global_table, UNNAMED, NAME, []),
         (joined_with_a_global_table, UNNAMED, UNNAMED, unlogged(TABLE)),

@@ -9,9 +9,12 @@ import pytest
 
 from pystreams import (
     ConfigError,
+    FixedKeyProcessor,
     JoinWindows,
     KStream,
     Processor,
+    ProcessorContext,
+    Record,
     StreamsBuilder,
     StreamsConfig,
     Topology,
@@ -60,6 +63,35 @@ def test_repartitions_of_other_records_than_those_with_the_new_key_are_not_merge
 
     topics = builder.build(ALL).repartition_topics
     assert set(topics) == {"first-repartition", "third-repartition"}
+
+
+class Lengths(FixedKeyProcessor[str, str, int]):
+    """Makes each value its length."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record.with_value(len(record.value)))
+
+
+@pytest.mark.parametrize("config", [{}, ALL])
+def test_a_value_is_written_to_the_repartition_topic_as_what_it_has_become(
+    config: dict[str, str],
+) -> None:
+    builder = StreamsBuilder()
+    upper = builder.stream("in", **STRINGS).map(lambda key, value: (key.upper(), value))
+    grouped = upper.process_values(Lengths).group_by_key(
+        key_serde=serdes.STRING, value_serde=serdes.LONG
+    )
+    grouped.reduce(lambda before, length: before + length).to_stream().to("out")
+
+    with TopologyTestDriver(builder.build(config), config) as driver:
+        topic = driver.create_input_topic("in", serdes.STRING, serdes.STRING)
+        for key, value in (("a", "one"), ("A", "three"), ("b", "four")):
+            topic.pipe_input(key, value)
+        out = driver.create_output_topic("out", serdes.STRING, serdes.LONG)
+        assert out.read_key_values() == [("A", 3), ("A", 8), ("B", 4)]
 
 
 def test_repartitions_behind_one_operation_are_merged() -> None:

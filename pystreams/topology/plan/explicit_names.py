@@ -3,7 +3,8 @@
 A generated name counts the operations before it. Insert one, and the store or topic after it has
 another name: its state starts empty, or finds that of another operation.
 
-Spec: KIP-1111. Differs from Kafka, which also names stores of tables that are never kept.
+Spec: KIP-1111. Differs from Kafka, which also names stores of tables that are never kept, and does
+not name those of suppressions without a changelog, which are in memory there.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ class Running:
         outputs: list[TestOutputTopic[str, str]] = [
             self.driver.create_output_topic(name, STRING, STRING) for name in ("out", "again")
         ]
-        made, again = (dict(each.read_key_values()) for each in outputs)
+        made, again = (each.read_key_values() for each in outputs)
         return (
-            made,
-            again,
+            once(made),
+            dict(again),
             dict(self.driver.get_key_value_store("joined").all()) if self.kept else {},
         )
 
@@ -79,6 +79,13 @@ class Running:
             assert kept == {
                 row: joined for row, joined in (before | expected).items() if joined is not None
             }
+
+
+def once(records: list[tuple[str, str | None]]) -> Rows:
+    """Return the records' rows, none of which came twice."""
+    rows = dict(records)
+    assert len(rows) == len(records)
+    return rows
 
 
 @contextmanager
@@ -199,6 +206,19 @@ def test_a_row_hears_no_more_of_the_row_that_it_named_before(join: Join) -> None
         run.expect(LEFT, "l1", "L1|r1", 3, {"l1": "(L1|r1,R1)"}, {"l1": "(L1|r1,R1)"})
         run.expect(LEFT, "l1", "L1|r2", 4, {"l1": "(L1|r2,R2)"}, {"l1": "(L1|r2,R2)"})
         run.expect(RIGHT, "r1", "R1 again", 5, {}, {})
+
+
+@every_join
+def test_a_row_that_names_another_one_and_then_the_first_again(join: Join) -> None:
+    with running(join) as run:
+        run.expect(RIGHT, "r1", "R1", 1, {}, {})
+        run.expect(RIGHT, "r2", "R2", 2, {}, {})
+        for timestamp, name in ((4, 1), (6, 2), (7, 1)):
+            rows: Rows = {"l1": f"(L1|r{name},R{name})"}
+            run.expect(LEFT, "l1", f"L1|r{name}", timestamp, rows, rows)
+        run.expect(RIGHT, "r2", "R2 again", 8, {}, {})
+        rows = {"l1": "(L1|r1,R1 again)"}
+        run.expect(RIGHT, "r1", "R1 again", 9, rows, rows)
 
 
 @left_joins

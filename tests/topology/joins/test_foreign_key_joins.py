@@ -239,6 +239,42 @@ def test_functions_take_the_key_if_asked_to() -> None:
         assert out.read_key_values() == [("x", "x: 1+one")]
 
 
+@pytest.mark.parametrize(
+    ("foreign_key", "row"),
+    [
+        (lambda key, value: key.partition(":")[0], "{number}"),
+        (lambda key, value: value.partition("|")[0], "{who}|{number}"),
+    ],
+    ids=["in the key", "in the value"],
+)
+def test_rows_of_composite_keys_are_joined_by_a_part_of_them(
+    foreign_key: Callable[[str, str], str], row: str
+) -> None:
+    builder = StreamsBuilder()
+    left, right = tables(builder)
+    joined = left.join(
+        right,
+        lambda key, value, foreign: f"{key} {value}+{foreign}",
+        foreign_key=foreign_key,
+        with_key=True,
+        name="joined",
+        value_serde=STRING,
+    )
+    joined.to_stream().to("out", value_serde=STRING)
+    rows = {
+        f"{who}:{number}": row.format(who=who, number=number)
+        for who, number in (("x", 1), ("x", 2), ("y", 1))
+    }
+    with running(builder) as (pipe, out):
+        for key, value in rows.items():
+            pipe(LEFT, key, value)
+        for who in ("x", "y"):
+            pipe(RIGHT, who, f"of {who}")
+        assert out.read_key_values() == [
+            (key, f"{key} {value}+of {key[0]}") for key, value in rows.items()
+        ]
+
+
 def test_all_parts_are_called_after_the_join() -> None:
     described = str(topology("join", node_name="fk").build().describe())
     for part in (

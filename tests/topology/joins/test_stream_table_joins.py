@@ -68,20 +68,40 @@ def test_left_join_joins_records_without_a_row_with_none(
 
 
 def test_left_join_joins_records_without_a_key_with_none(
-    orders: KStream[str, str], people: KTable[str, str], drive: Any
+    orders: KStream[str, str],
+    people: KTable[str, str],
+    drive: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     orders.left_join(people, lambda order, person: f"{order} for {person}").to("out")
 
-    assert run(drive, ("orders", None, "tea")) == [(None, "tea for None")]
+    assert run(drive, ("people", "a", "Ava"), ("orders", None, "tea")) == [(None, "tea for None")]
+    assert "dropped" not in caplog.text
+
+
+def test_inner_join_drops_records_without_a_key_and_tells(
+    orders: KStream[str, str],
+    people: KTable[str, str],
+    drive: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    orders.join(people, lambda order, person: "joined").to("out")
+
+    assert run(drive, ("people", "a", "Ava"), ("orders", None, "tea")) == []
+    assert caplog.text.count("reason='null key or value'") == 1
 
 
 def test_joins_drop_records_without_a_value(
-    orders: KStream[str, str], people: KTable[str, str], drive: Any
+    orders: KStream[str, str],
+    people: KTable[str, str],
+    drive: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     orders.join(people, lambda order, person: "joined").to("out")
     orders.left_join(people, lambda order, person: "joined").to("out")
 
     assert run(drive, ("people", "a", "Ava"), ("orders", "a", None)) == []
+    assert caplog.text.count("reason='null key or value'") == 2
 
 
 def test_joiner_with_key_is_called_with_all_three(

@@ -132,6 +132,20 @@ def test_stores_that_a_wrapped_supplier_brings_are_connected_all_the_same() -> N
     assert builder.build().nodes["p"].stores == ("counts",)
 
 
+def test_wrapped_processors_may_share_a_store() -> None:
+    counting = Counting()
+    wrapper = Noting()
+    builder = StreamsBuilder(processor_wrapper=wrapper)
+    first = builder.stream("in").process(counting, name="first")
+    first.process(counting, name="second").process_values(Keeping, name="third").to("out")
+    topology = builder.build()
+
+    assert piped(topology) == ["v"]
+    assert [name for name, _ in wrapper.seen] == ["first", "second", "third"]
+    assert list(topology.stores) == ["counts"]
+    assert topology.nodes["first"].stores == topology.nodes["second"].stores == ("counts",)
+
+
 def test_a_wrapper_that_overrides_nothing_changes_nothing() -> None:
     builder = StreamsBuilder(processor_wrapper=ProcessorWrapper())
     builder.stream("in").process(Forwarding).process_values(Keeping).to("out")

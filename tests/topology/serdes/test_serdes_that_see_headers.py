@@ -125,6 +125,60 @@ def test_state_is_written_without_headers() -> None:
         assert driver.get_key_value_store("table").get("abc") == "x"
 
 
+def written_to(driver: TopologyTestDriver, name: str) -> list[Any]:
+    """Return what was written to an internal topic."""
+    (topic,) = (topic for topic in driver.produced_topic_names() if topic.endswith(f"-{name}"))
+    return driver.produced_raw(topic)
+
+
+def test_changes_of_a_regrouped_table_are_written_without_headers() -> None:
+    """A change holds two values, and a header could tell of one of them alone."""
+    builder = StreamsBuilder()
+    table = builder.table("in", key_serde=KEYS, value_serde=VALUES)
+    grouped = table.group_by(lambda _, value: ("all", value), key_serde=KEYS, value_serde=VALUES)
+    latest = grouped.reduce(lambda _, value: value, lambda held, _: held, name="latest")
+    latest.to_stream().to("out", key_serde=KEYS, value_serde=VALUES)
+
+    with TopologyTestDriver(builder.build()) as driver:
+        for value in (b"x", b"y"):
+            driver.pipe_raw("in", b"bcd", value, 0, SEALED)
+        changes = written_to(driver, "latest-repartition")
+        assert [value for _, value, *_ in changes] == [
+            b"state:x\x01",
+            b"\x0estate:ystate:x\x02",
+        ]
+        assert [key for key, *_ in changes] == [shifted(b"all", 1)] * 2
+        out = driver.create_output_topic("out", KEYS, VALUES)
+        assert out.read_key_values() == [("all", "x"), ("all", "y")]
+
+
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_what_stands_inside_records_of_a_foreign_key_join_is_written_without_headers(
+    method: str,
+) -> None:
+    """A subscription holds a key beside the record's own; headers tell of that one."""
+    builder = StreamsBuilder()
+    left, right = (
+        builder.table(name, key_serde=KEYS, value_serde=VALUES) for name in ("left", "right")
+    )
+    joined = getattr(left, method)(
+        right, lambda row, other: row + other, foreign_key=str, node_name="fk"
+    )
+    joined.to_stream().to("out", key_serde=KEYS, value_serde=VALUES)
+
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_raw("right", b"bcd", b"x", 0, SEALED)
+        driver.pipe_raw("left", b"l", b"abc", 0, SEALED)
+        ((key, subscription, *_),) = written_to(driver, "fk-subscription-registration-topic")
+        assert key == b"bcd"
+        assert b"state:k" in (subscription or b"")
+        ((key, response, *_),) = written_to(driver, "fk-subscription-response-topic")
+        assert key == b"l"
+        assert (response or b"").endswith(b"state:x")
+        out = driver.create_output_topic("out", KEYS, VALUES)
+        assert out.read_key_values() == [("k", "abcx")]
+
+
 def test_a_record_that_can_not_be_read_by_its_headers_is_a_bad_record() -> None:
     builder = StreamsBuilder()
     builder.stream("in", key_serde=serdes.STRING, value_serde=VALUES).to("out")

@@ -69,17 +69,38 @@ def test_record_is_joined_with_the_row_that_the_selector_names(
 
 
 def test_left_join_meets_none_where_there_is_no_row_or_no_key(
-    orders: KStream[str, str], people: GlobalKTable[str, str], drive: Any
+    orders: KStream[str, str],
+    people: GlobalKTable[str, str],
+    drive: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     orders.left_join(people, by_value, lambda order, person: f"{order} {person}").to("out")
 
-    out = run(drive, ("orders", "1", "b tea"), ("orders", None, "nobody"), ("orders", "2", None))
+    out = run(
+        drive,
+        ("people", "a", "Ava"),
+        ("orders", "1", "b tea"),
+        ("orders", "2", "nobody"),
+        ("orders", None, "nobody"),
+        ("orders", None, "a tea"),
+        ("orders", "3", None),
+    )
 
-    assert out == [("1", "b tea None"), (None, "nobody None")]
+    assert out == [
+        ("1", "b tea None"),
+        ("2", "nobody None"),
+        (None, "nobody None"),
+        (None, "a tea Ava"),
+    ]
+    assert "reason='null value'" in caplog.text
+    assert "key'" not in caplog.text
 
 
 def test_inner_join_drops_records_without_value_or_join_key_and_keeps_those_without_a_key(
-    orders: KStream[str, str], people: GlobalKTable[str, str], drive: Any
+    orders: KStream[str, str],
+    people: GlobalKTable[str, str],
+    drive: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     orders.join(people, by_value, lambda order, person: f"{order} {person}").to("out")
 
@@ -88,10 +109,13 @@ def test_inner_join_drops_records_without_value_or_join_key_and_keeps_those_with
         ("people", "a", "Ava"),
         ("orders", None, "a tea"),
         ("orders", "1", "nobody"),
+        ("orders", None, "nobody"),
         ("orders", "2", None),
     )
 
     assert out == [(None, "a tea Ava")]
+    assert "reason='null join key'" in caplog.text
+    assert "reason='null value'" in caplog.text
 
 
 def test_joiner_is_given_the_key_of_the_stream_when_it_asks(

@@ -8,6 +8,9 @@ The varint is Kafka's zig-zag one: the length 3 is written as the byte 06. Examp
 new "abc" and old "x" are 06 61 62 63 78 02. Flags 3, 4 and 5 are 0, 1 and 2 with one byte "is
 latest" before the flag; Kafka 3.5 wrote them, they are read and never written. These bytes stand
 in repartition topics: do not change them.
+
+Differs from Kafka: the values are written without the record's headers, of which one could tell of
+a single value; so is what stands inside the records of a foreign-key join.
 """
 
 from __future__ import annotations
