@@ -232,6 +232,44 @@ def test_a_clock_that_stands_still_fires_nothing_and_one_that_is_moved_fires_onc
     run.driver.close()
 
 
+class Ticking(Watched):
+    """Notes at what times it is called."""
+
+    def __init__(self, seen: list[int], kind: PunctuationType) -> None:
+        super().__init__([])
+        self.times, self.kind = seen, kind
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        context.schedule(10, self.kind, self.times.append)
+
+
+def ticking(seen: list[int], kind: PunctuationType) -> TopologyTestDriver:
+    topology = Topology()
+    topology.add_source("source", "input", key_serde=STRING, value_serde=STRING)
+    topology.add_processor("ticking", lambda: Ticking(seen, kind), "source")
+    return TopologyTestDriver(topology)
+
+
+def test_stream_time_fires_with_the_record_that_passes_a_multiple_of_the_interval() -> None:
+    seen: list[int] = []
+    with ticking(seen, PunctuationType.STREAM_TIME) as driver:
+        topic = strings(driver, "input")
+        for timestamp in (42, 42, 51, 52, 61, 65, 71, 72, 95, 101, 102):
+            topic.pipe_input("a", "x", timestamp)
+
+    assert seen == [42, 51, 61, 71, 95, 101]
+
+
+def test_the_wall_clock_fires_when_it_is_moved_past_a_multiple_of_the_interval() -> None:
+    seen: list[int] = []
+    with ticking(seen, PunctuationType.WALL_CLOCK_TIME) as driver:
+        for step_ms in (5, 9, 1, 20, 5):
+            driver.advance_wall_clock_ms(step_ms)
+
+    assert seen == [14, 35, 40]
+
+
 def test_a_topology_without_stores_leaves_a_directory_without_files(tmp_path: Path) -> None:
     stateless, stateful = tmp_path / "stateless", tmp_path / "stateful"
     topology = Topology()

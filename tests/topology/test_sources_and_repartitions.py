@@ -92,11 +92,17 @@ def test_overlapping_topic_lists_are_refused(builder: StreamsBuilder) -> None:
         builder.build()
 
 
-def test_different_offset_resets_of_one_topic_are_refused(builder: StreamsBuilder) -> None:
-    builder.stream("a", offset_reset="earliest")
-    builder.stream("a", offset_reset="latest")
+@pytest.mark.parametrize(
+    ("first", "second"), [("earliest", "latest"), ("earliest", None), (None, "latest")]
+)
+@pytest.mark.parametrize("read", [{"topics": "a"}, {"pattern": "a.*"}], ids=["topic", "pattern"])
+def test_different_offset_resets_of_one_topic_are_refused(
+    builder: StreamsBuilder, read: Any, first: Any, second: Any
+) -> None:
+    builder.stream(**read, offset_reset=first)
+    builder.stream(**read, offset_reset=second)
 
-    with pytest.raises(TopologyError, match="earliest and latest"):
+    with pytest.raises(TopologyError, match=f"{first} and {second}"):
         builder.build()
 
 

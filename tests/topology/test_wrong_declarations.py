@@ -78,8 +78,16 @@ def test_stream_without_topics_or_with_both(builder: StreamsBuilder, arguments: 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 250, "..", 7])
 def test_name_that_kafka_refuses(builder: StreamsBuilder, name: Any) -> None:
+    stream = builder.stream("in")
+    groups = stream.to_table().group_by(two)
     with pytest.raises(TopologyError, match="249"):
-        builder.stream("in").filter(lambda key, value: True, name=name)
+        stream.filter(lambda key, value: True, name=name)
+    for declare in (
+        lambda: groups.reduce(two, two, name=name),
+        lambda: groups.aggregate(str, three, three, name=name),
+    ):
+        with pytest.raises(TopologyError):
+            declare()
 
 
 def test_unknown_option_is_named_with_the_nearest_right_one(builder: StreamsBuilder) -> None:
@@ -271,11 +279,31 @@ def test_function_of_other_parameters_is_shown_with_the_cure(builder: StreamsBui
         stream.map_values(two)
 
 
-def test_what_is_no_function(builder: StreamsBuilder) -> None:
-    stream: Any = builder.stream("in")
-
-    with pytest.raises(TopologyError, match=r"filter takes a function of \(key, value\), not 7"):
-        stream.filter(7)
+@pytest.mark.parametrize("given", [None, 7])
+@pytest.mark.parametrize(
+    ("declare", "taken"),
+    [
+        (lambda s, it: s.filter(it), "key, value"),
+        (lambda s, it: s.group_by_key().reduce(it), "so_far, value"),
+        (lambda s, it: s.group_by_key().aggregate(it, three), ""),
+        (lambda s, it: s.group_by_key().aggregate(str, it), "key, value, so_far"),
+        (lambda s, it: s.group_by_key().cogroup(it), "key, value, so_far"),
+        (lambda s, it: s.to_table().group_by(two).reduce(it, two), "so_far, value"),
+        (lambda s, it: s.to_table().group_by(two).reduce(two, it), "so_far, value"),
+        (lambda s, it: s.to_table().group_by(two).aggregate(it, three, three), ""),
+        (
+            lambda s, it: s.to_table().group_by(two).aggregate(str, it, three),
+            "group, value, so_far",
+        ),
+        (
+            lambda s, it: s.to_table().group_by(two).aggregate(str, three, it),
+            "group, value, so_far",
+        ),
+    ],
+)
+def test_what_is_no_function(builder: StreamsBuilder, declare: Any, taken: str, given: Any) -> None:
+    with pytest.raises(TopologyError, match=rf"takes a function of \({taken}\), not {given}"):
+        declare(builder.stream("in"), given)
 
 
 @pytest.mark.parametrize("function", [str, int, max, print, "{}".format])
