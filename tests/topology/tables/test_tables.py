@@ -17,9 +17,9 @@ def homes(builder: StreamsBuilder) -> KTable[str, str]:
     return builder.table("homes", key_serde=STRING, value_serde=STRING)
 
 
-def run(drive: Any, *records: tuple[str | None, str | None]) -> list[Any]:
+def run(drive: Any, *records: tuple[str | None, str | None], **config: Any) -> list[Any]:
     """Pipe records into "homes" and return what came out at "out"."""
-    driver = drive()
+    driver = drive(**config)
     source = driver.create_input_topic("homes", STRING, STRING)
     for key, value in records:
         source.pipe_input(key, value)
@@ -109,6 +109,30 @@ def test_filter_below_a_kept_table_deletes_only_what_it_had(
     table.filter(lambda key, value: value == "x").to_stream().to("out")
 
     assert run(drive, ("a", "y"), ("a", "x"), ("a", "y")) == [("a", "x"), ("a", None)]
+
+
+@pytest.mark.parametrize("kept", [{}, {"name": "kept"}], ids=["computed", "kept"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_filter_deletes_what_was_never_there_unless_a_group_needs_its_old_values(
+    homes: KTable[str, str], drive: Any, kept: Any, grouped: bool
+) -> None:
+    even = homes.filter(lambda key, value: int(value) % 2 == 0, **kept)
+    even.to_stream().to("out")
+    if grouped:
+        even.group_by(lambda key, value: (value, key)).count()
+
+    records = ("a", "1"), ("b", "2"), ("a", "2"), ("a", "3"), ("a", "5"), ("a", None), ("b", None)
+    out = run(drive, *records, statestore_cache_max_bytes=0)
+
+    never_there = ("a", None)
+    assert out == [
+        *([] if grouped else [never_there]),
+        ("b", "2"),
+        ("a", "2"),
+        ("a", None),
+        *([] if grouped else [never_there, never_there]),
+        ("b", None),
+    ]
 
 
 def test_named_filter_keeps_its_rows(homes: KTable[str, str], drive: Any) -> None:
