@@ -32,3 +32,15 @@ def test_whatever_loses_has_a_cure(name: str) -> None:
     found = compared(PAIRS[name].old, PAIRS[name].new)
 
     assert all(judged.worst()[0].cure for judged in found.judgements if judged.verdict.loses)
+
+
+def test_a_table_that_lost_its_place_for_want_of_a_name_has_naming_as_its_cure() -> None:
+    joined = 'words.join(builder.table("rows", **text), lambda a, b: a + b)\n'
+
+    found = compared(joined, "words.peek(print)\n" + joined)
+
+    (gone,) = (judged for judged in found.judgements if judged.verdict.loses)
+    finding = gone.worst()[0]
+    assert gone.name == "rows-STATE-STORE-0000000001"
+    assert "'rows-STATE-STORE-0000000002' seems to be what it was" in finding.what
+    assert "Give operations that keep state a name" in finding.cure
