@@ -105,6 +105,19 @@ def test_repartitions_behind_one_operation_are_merged() -> None:
     assert len(builder.build().repartition_topics) == 2
 
 
+@pytest.mark.parametrize("config", [{}, ALL])
+def test_a_table_that_is_made_of_a_repartition_topic_has_a_changelog_of_its_own(
+    config: dict[str, str],
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **STRINGS).repartition(name="spread").to_table(name="store")
+
+    with TopologyTestDriver(builder.build(config), {"application.id": "app", **config}) as driver:
+        driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("a", "x")
+        topics = driver.produced_topic_names()
+    assert topics == {"app-spread-repartition", "app-store-changelog"}
+
+
 def joined(kind: str, windows: JoinWindows) -> StreamsBuilder:
     builder = StreamsBuilder()
     stream = builder.stream("in", **STRINGS)

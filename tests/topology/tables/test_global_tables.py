@@ -307,6 +307,9 @@ def test_option_that_means_nothing_for_a_global_table_is_refused(builder: Stream
         builder.global_table("a", offset_reset="latest")
     with pytest.raises(TopologyError, match="keeps no history"):
         builder.global_table("a", materialized=Materialized(name="history", history_retention_ms=1))
+    history = Stores.persistent_versioned_key_value_store("history", 1)
+    with pytest.raises(TopologyError, match="keeps no history"):
+        builder.global_table("a", materialized=Materialized(supplier=history))
 
 
 def test_call_that_does_not_fit_a_global_table_is_refused(
@@ -326,6 +329,21 @@ def test_call_that_does_not_fit_a_global_table_is_refused(
     outer: Any = orders.outer_join
     with pytest.raises(TopologyError, match="a stream is joined with a KStream here"):
         outer(people, by_value, lambda order, person: order)
+
+
+@pytest.mark.parametrize("declare", ["table", "global_table"])
+def test_a_topic_is_read_with_the_serdes_its_table_is_kept_with(
+    builder: StreamsBuilder, drive: Any, declare: str
+) -> None:
+    kept = Materialized(name="rows", key_serde=LONG, value_serde=STRING)
+    getattr(builder, declare)("rows", materialized=kept)
+    driver = drive()
+    topic = driver.create_input_topic("rows", LONG, STRING)
+
+    for key, value in ((1, "one"), (2, "two")):
+        topic.pipe_input(key, value)
+
+    assert list(driver.get_key_value_store("rows").all()) == [(1, "one"), (2, "two")]
 
 
 def test_queryable_name_is_the_one_that_was_given(
