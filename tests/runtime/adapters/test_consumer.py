@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
 from pystreams.errors import IdentityTakenError, RetriableClientError
@@ -17,6 +19,7 @@ from tests.runtime.adapters.application import (
     Application,
     Listener,
     answer_of,
+    delete_before,
     numbered,
     numbers,
     read,
@@ -24,7 +27,7 @@ from tests.runtime.adapters.application import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 
@@ -109,6 +112,113 @@ def test_without_a_position_and_without_a_policy_it_stops_and_says_what_to_do(
     consumer.start_at({partition: 5000})
     with pytest.raises(FatalStreamsError, match=f"{topic}-0"):
         until(lambda: consumer.poll(10, 0.1))
+
+
+class GoesBack(Consumer):
+    """A client that is refused where it was assigned, and goes to the first offset past a seek."""
+
+    gone_back = False
+
+    def resume(self, partitions: list[KafkaPartition]) -> None:
+        super().resume(partitions)
+        self.gone_back = False
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        if not self.gone_back and (assigned := self.assignment()):
+            self.gone_back = True
+            for partition in assigned:
+                first, _ = self.get_watermark_offsets(partition, timeout=10)
+                self.seek(KafkaPartition(partition.topic, partition.partition, first))
+        return super().consume(num_messages, timeout)
+
+
+def test_records_do_not_come_again_where_the_client_goes_back_by_itself(
+    application: Application,
+) -> None:
+    topic = application.topic(partitions=2)
+    for partition in range(2):
+        application.fill(topic, 20, partition)
+        delete_before(application, TopicPartition(topic, partition), 10)
+    consumer, listener = application.member(topic, make=GoesBack)
+
+    consumer.start_at(dict(zip(listener.assigned, [15, 18], strict=True)))
+
+    assert sorted(read(consumer, 7)) == [15, 16, 17, 18, 18, 19, 19]
+    assert not consumer.poll(100, 0.5)
+    application.fill(topic, 1, 0, start=20)
+    assert read(consumer, 1) == [20]
+
+
+class Traced(Consumer):
+    """A client that notes from where partitions may be fetched."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self.at: dict[int, int] = {}
+        self.resumed_at: list[int] = []
+
+    def seek(self, partition: KafkaPartition) -> None:
+        super().seek(partition)
+        self.at[partition.partition] = partition.offset
+
+    def resume(self, partitions: list[KafkaPartition]) -> None:
+        self.resumed_at += [self.at[partition.partition] for partition in partitions]
+        super().resume(partitions)
+
+
+def test_a_partition_is_fetched_from_nowhere_else_before_its_start(
+    application: Application,
+) -> None:
+    topic = application.topic(partitions=2)
+    for partition in range(2):
+        application.fill(topic, 20, partition)
+    clients: list[Traced] = []
+
+    def make(config: dict[str, Any]) -> Traced:
+        clients.append(Traced(config))
+        return clients[-1]
+
+    consumer, listener = application.member(topic, make=make)
+
+    consumer.start_at(dict(zip(listener.assigned, [15, 18], strict=True)))
+
+    assert clients[0].resumed_at == [15, 18]
+    assert sorted(read(consumer, 7)) == [15, 16, 17, 18, 18, 19, 19]
+
+
+@pytest.mark.parametrize(
+    ("policy", "offset", "expected"),
+    [
+        ("earliest", 2, [6, 7, 8, 9, 10]),
+        ("earliest", 5000, [6, 7, 8, 9, 10]),
+        ("latest", 2, [6, 7, 8, 9, 10]),
+        ("latest", 5000, [10]),
+    ],
+)
+def test_what_is_deleted_is_passed_and_an_offset_beyond_the_end_follows_the_policy(
+    make_application: Callable[[dict[str, Any]], Application],
+    policy: str,
+    offset: int,
+    expected: list[int],
+) -> None:
+    application = make_application({"consumer.auto.offset.reset": policy})
+    topic = application.topic()
+    application.fill(topic, 10)
+    delete_before(application, TopicPartition(topic, 0), 6)
+    consumer, (partition,) = _assigned(application, topic)
+
+    consumer.start_at({partition: offset})
+    before = [] if expected[0] == 10 else read(consumer, 4)
+    if not before:
+        with capture_logs() as lines:
+            until(lambda: consumer.poll(100, 0.1) or _went_back(lines))
+    application.fill(topic, 1, start=10)
+
+    assert before + read(consumer, 1) == expected
+
+
+def _went_back(lines: Sequence[Mapping[str, Any]]) -> bool:
+    return any("went back" in str(line) for line in lines)
 
 
 def test_started_anew_elsewhere_nothing_of_the_old_position_is_returned(

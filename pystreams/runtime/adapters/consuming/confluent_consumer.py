@@ -5,7 +5,7 @@ What librdkafka does, measured, and what follows from it:
 - A partition can't be assigned without a position. It is assigned at 0 and paused within the
   callback; a later `seek` discards whatever was fetched before.
 - `seek` then `resume` costs up to a second, because only a seek wakes the fetcher, and only when
-  it is not to 0: so we resume first, and seek to 1 before 0.
+  it is not to 0: so we seek before, or it would fetch at 0, and after; and to 1 before 0.
 - A new position waits for the fetch under way, which at the end of a topic lasts
   `fetch.wait.max.ms`: 100 here, not 500.
 - `seek` to a logical offset (beginning, end) is looked up half a second later: so we ask the
@@ -39,10 +39,11 @@ from pystreams.runtime.adapters.connection.kafka_partitions import (
     theirs,
 )
 from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
+from pystreams.runtime.adapters.consuming.jumps_back import JumpsBack
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
-from pystreams.runtime.adapters.consuming.reset_offsets import ResetOffsets
+from pystreams.runtime.adapters.consuming.reset_offsets import LATEST, ResetOffsets
 from pystreams.runtime.adapters.consuming.unread_records import UnreadRecords
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import PartitionBatch, RebalanceListener
@@ -79,20 +80,23 @@ class ConfluentConsumer:
         make: Callable[[dict[str, Any]], Consumer] = Consumer,
         paused: PausedPartitions | None = None,
     ) -> None:
+        policy = str(config.get("auto.offset.reset", "latest"))
+        if policy in LATEST:
+            config = {**config, "auto.offset.reset": "earliest"}  # A way forward is not noticed.
         self._client = make_client(make, {"fetch.wait.max.ms": 100, **config}, outage)
         self._refused = outage.refused(config)
         self._group = str(config["group.id"])
         self._incremental = config.get("group.protocol") == "consumer"
-        policy = str(config.get("auto.offset.reset", "latest"))
         self._reset_offsets = ResetOffsets(self._client, self._group, policy)
         self._outage = outage
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
         self._paused = paused or PausedPartitions()
-        # Assigned partitions, and where reading (re)started; None before `start_at`.
+        # Assigned partitions, and the offset behind what has come; None before `start_at`.
         self._positions: dict[TopicPartition, int | None] = {}
         # Partitions paused in the client, and where they go on.
         self._stopped: dict[TopicPartition, int] = {}
+        self._jumps = JumpsBack(self._positions, self._stopped, self._reset_offsets)
         self._unread = UnreadRecords(self._client, self._positions, self._stopped, self._paused)
         # While `consume` runs: partitions whose messages in its hands are void.
         self._polling = False
@@ -222,12 +226,15 @@ class ConfluentConsumer:
             return held
         self._refused.check()
         self._errors.ask_again()
+        for partition, position in self._jumps.found():
+            self._positions[partition] = position
+            self._seek(partition, position)
         messages = self._consume(max_records, timeout_s)
         if messages and any(map(_error_in, messages)):
             messages = self._without_errors(messages)
         if self._void:
             messages = self._without_void(messages)
-        batches = self._splitter.split(messages) if messages else []
+        batches = self._jumps.sift(self._splitter.split(messages)) if messages else []
         if self._callback_error is not None:
             self._paused.hold(batches)
             self._raise_callback_error()
@@ -274,10 +281,8 @@ class ConfluentConsumer:
         self._paused.forget(found)
         for partition in found:
             self._stopped.pop(partition, None)
-        self._client.resume([theirs(partition) for partition in found])
-        for partition, position in found.items():
-            self._positions[partition] = position
-            self._seek(partition, position)
+        self._positions.update(found)
+        self._seek_and_resume(found)
         if self._polling:
             self._void.update(found)
 
@@ -291,6 +296,13 @@ class ConfluentConsumer:
             partition: self._reset_offsets.of(partition) if position is None else position
             for partition, position in positions.items()
         }
+
+    def _seek_and_resume(self, positions: Mapping[TopicPartition, int]) -> None:
+        for partition, position in positions.items():
+            self._seek(partition, position)
+        self._client.resume([theirs(partition) for partition in positions])
+        for partition, position in positions.items():
+            self._seek(partition, position)
 
     def _seek(self, partition: TopicPartition, position: int) -> None:
         """Seek, waiting for a fetcher that is still starting or stopping."""
@@ -326,15 +338,14 @@ class ConfluentConsumer:
     def _stop_fetching(self, partition: TopicPartition) -> None:
         """Pause a partition in the client: it holds more than enough."""
         if partition not in self._stopped:
-            self._stopped[partition] = self._paused.last_held(partition) + 1
+            self._stopped[partition] = self._paused.behind_held(partition)
             self._client.pause([theirs(partition)])
 
     def _let_go(self, partition: TopicPartition) -> None:
         """Let the client fetch a partition again, from where it was stopped."""
         position = self._stopped.pop(partition, None)
         if position is not None:
-            self._client.resume([theirs(partition)])
-            self._seek(partition, position)
+            self._seek_and_resume({partition: position})
 
     # ------------------------------------------------------------------ offsets
 

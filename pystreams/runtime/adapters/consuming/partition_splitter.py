@@ -7,7 +7,7 @@ and merges them: 0.03 us a message with one topic, 0.1 us with several, nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, cast
 
@@ -61,6 +61,13 @@ class PartitionSplitter:
             for topic, run in groupby(messages, _topic_of):
                 _split_topic(run, self._by_topic.get(topic or "", {}), found)
         return [PartitionBatch(partition, batch) for partition, batch in found.items()]
+
+
+def next_offset(messages: Sequence[ConsumedMessage]) -> int:
+    """Return the offset behind the last of some consumed messages."""
+    offset = messages[-1].offset()
+    assert offset is not None, "a consumed message has an offset"
+    return offset + 1
 
 
 def _split_topic(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
+from pystreams.runtime.adapters.consuming.partition_splitter import next_offset
 from pystreams.runtime.core.queues.waiting_bytes import bytes_of
 from pystreams.runtime.ports import PartitionBatch
 
@@ -72,11 +73,9 @@ class PausedPartitions:
         """Return what the messages held of all partitions take."""
         return sum(self._held_bytes.values())
 
-    def last_held(self, partition: TopicPartition) -> int:
-        """Return the offset of the newest message held of a partition; there must be one."""
-        offset = self._held[partition][-1].offset()
-        assert offset is not None, "a consumed message has an offset"
-        return offset
+    def behind_held(self, partition: TopicPartition) -> int:
+        """Return the offset behind the newest message held of a partition; there must be one."""
+        return next_offset(self._held[partition])
 
     def hold(self, batches: Iterable[PartitionBatch]) -> None:
         """Hold back messages of any partitions: they can't be returned now."""

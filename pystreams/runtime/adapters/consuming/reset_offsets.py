@@ -1,4 +1,4 @@
-"""Where a partition begins of which the group has no offset: `auto.offset.reset`."""
+"""Where a partition is read whose next offset is not known, or not there: `auto.offset.reset`."""
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
 
@@ -15,7 +15,7 @@ from pystreams.runtime.adapters.connection.kafka_partitions import theirs
 
 _ANSWER_TIMEOUT_S = 10.0
 _EARLIEST = frozenset({"beginning", "earliest", "smallest"})
-_LATEST = frozenset({"end", "largest", "latest"})
+LATEST = frozenset({"end", "largest", "latest"})
 
 
 class ResetOffsets:
@@ -37,14 +37,32 @@ class ResetOffsets:
             RetriableClientError: No answer in time, or nobody leads the partition just now.
             FatalStreamsError: There is no such partition, or the policy is to stop.
         """
-        if self._policy not in _EARLIEST | _LATEST:
+        if self._policy not in _EARLIEST | LATEST:
             raise FatalStreamsError(
                 f"{partition} has no committed offset in group {self._group!r} and "
                 f"auto.offset.reset={self._policy!r}: set it to earliest or latest, "
                 "or commit an offset"
             )
+        return self._chosen(*self._watermarks(partition))
+
+    def instead_of(self, partition: TopicPartition, offset: int) -> int:
+        """Return where to go on: at the offset itself, if it is there.
+
+        Raises:
+            RetriableClientError: As `of`.
+            FatalStreamsError: As `of`.
+        """
+        first, last = self._watermarks(partition)
+        return offset if first <= offset <= last else self._chosen(first, last)
+
+    def _chosen(self, first: int, last: int) -> int:
+        return first if self._policy in _EARLIEST else last
+
+    def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return the first offset that is there, and the one behind the last."""
         try:
-            first, last = self._client.get_watermark_offsets(
+            # None without an answer in time, whatever its type says.
+            found: Any = self._client.get_watermark_offsets(
                 theirs(partition), timeout=_ANSWER_TIMEOUT_S
             )
         except KafkaException as raised:
@@ -53,7 +71,10 @@ class ResetOffsets:
                 message = f"offsets of {partition}: the client knows no leader of it"
                 raise RetriableClientError(message) from raised
             raise translate(error, f"offsets of {partition}") from raised
-        return int(first if self._policy in _EARLIEST else last)
+        if found is None:
+            raise RetriableClientError(f"offsets of {partition}: no answer in time")
+        first, last = found
+        return int(first), int(last)
 
     def _is_there(self, partition: TopicPartition) -> bool:
         """Whether the broker has a partition that the client calls unknown.
