@@ -136,7 +136,11 @@ def test_tasks_and_standbys_are_told_by_what_the_group_has_noted(
             "processed",
         )
         wait_until(
-            lambda: group.standby_tasks() == ["0_0", "0_1"], "a standby of each task is told"
+            lambda: (
+                group.standby_tasks() == ["0_0", "0_1"]
+                and len({each["member"] for each in group.told()["partitions"]} - {None}) == 2
+            ),
+            "a standby of each task is told, and a member that has it",
         )
         told = group.told()
 

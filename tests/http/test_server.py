@@ -146,7 +146,7 @@ def test_stores_of_an_application_that_was_not_started_are_not_there_yet(
 def test_what_uvicorn_tells_of_its_life_is_in_no_log(
     created: KafkaStreams, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "uvicorn")  # Whatever a command has set before.
     with HttpServer(created, HttpOptions(port=0)) as server:
         assert ask(server.url, "/livez").status == 200
     logging.getLogger("uvicorn.error").info("a server of the program's own")

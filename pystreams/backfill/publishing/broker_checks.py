@@ -32,7 +32,7 @@ _AFTER_A_GAP = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class PublishingChecks:
     """Looks at the brokers. Every check raises `PublishingRefusedError`."""
 

@@ -25,7 +25,7 @@ from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
 _log = get_logger("pystreams.backfill")
 
 
-@dataclass(slots=True)
+@dataclass
 class PublisherTransactions:
     """The transactions of one publisher. Commits are of one thread.
 

@@ -23,7 +23,7 @@ from pystreams.stores.contracts.state_store import StateStore, gives_views
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateQueryRequest(Generic[R]):
     """One query and what it is put to.
 

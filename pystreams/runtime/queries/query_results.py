@@ -85,7 +85,7 @@ class QueryResult(Generic[R]):
         return f"QueryResult({self.failure_reason.value}: {self.failure_message})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateQueryResult(Generic[R]):
     """What the partitions of a store on this instance answered.
 
