@@ -47,10 +47,8 @@ def kept_serde_of_awaited(
 ) -> Serde[Any] | None:
     """Return the serde if what the function returns gives a value of its type when awaited."""
     hint = _returned(function)
-    if typing.get_origin(hint) in (
-        Awaitable,
-        Coroutine,
-    ):  # Else it is what an `async def` is annotated with.
+    # Of an `async def` it is what that is annotated with.
+    if typing.get_origin(hint) in {Awaitable, Coroutine}:
         hint = typing.get_args(hint)[-1]
     return _of_type(hint, serde)
 

@@ -62,10 +62,9 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
     Raises:
         KafkaException: They are not fenced, or it is not known.
     """
-    for topic in topics:
+    if topics:
         with contextlib.suppress(*CLIENT_EXCEPTIONS):
-            client.list_topics(topic, _CONNECT_TIMEOUT_S)
-        break
+            client.list_topics(next(iter(topics)), _CONNECT_TIMEOUT_S)
     client.init_transactions(timeout_s)
 
 
