@@ -48,7 +48,6 @@ class Look:
     Attributes:
         minute: Minutes since the first record.
         resident_bytes: Its memory.
-        threads: Its threads.
         handles: Its open file handles, connections included.
         state_bytes: Its state directory.
         written: Records written so far.

@@ -62,8 +62,6 @@ class Origin:
 
         Args:
             partition: Where they were read.
-            first: The first of them.
-            last: The last one.
             held_back: Whether record caches hold back something of what has come of the input: all
                 of it is kept until they are flushed.
         """

@@ -105,13 +105,8 @@ class StaticMessage:
     """A `ConsumedMessage` made of values.
 
     Attributes:
-        message_topic: Its topic.
-        message_partition: Its partition.
-        message_offset: Its offset.
         message_key: Its key's bytes, or None.
         message_value: Its value's bytes, or None.
-        timestamp_ms: Its timestamp (ms).
-        message_headers: Its headers.
     """
 
     message_topic: str
@@ -162,7 +157,6 @@ class OutputBuffer:
     so that processors may bind `records.append` once; drain it with `clear()`.
 
     Attributes:
-        topic: The topic's name.
         partition: The partition of every record, or None to let the partitioner choose by key.
         is_changelog: Whether the records are a store's: no handler may drop one, and the store
             wants to know their offsets.
@@ -293,7 +287,6 @@ class PresentRecord:
         Args:
             source: Where it came from, None for what a punctuation has done.
             timestamp: Timestamp (ms) at the node that goes on with it.
-            headers: Headers at that node.
         """
         self.message = source and StaticMessage(*source, None, None, timestamp, headers)
         self.timestamp, self.headers = timestamp, headers

@@ -81,8 +81,6 @@ class GroupProgress:
 
     Args:
         cluster: Where the group is.
-        group: The group.
-        topic: The topic.
         partitions: How many partitions it has.
     """
 

@@ -42,7 +42,6 @@ class Feed:
 
     Args:
         servers: The broker.
-        topic: The topic.
         keys: The keys of each partition, taken in turn.
         pause_s: Between two records of a partition.
 

@@ -91,8 +91,6 @@ def wait_for_key(cluster: Cluster, topic: str, key: str, watch: Callable[[], Non
 
     Args:
         cluster: Where the topic is.
-        topic: The topic.
-        key: The key.
         watch: Called again and again; fails if nothing will come any more.
 
     Raises:

@@ -91,7 +91,6 @@ def read_by_rules(written: RuledSchema, given: Any, *, by_latest: bool) -> Ruled
     """Return by which rules values are read, and into what; None where there are no rules for it.
 
     Args:
-        written: The schema that they were written with.
         given: The serde's own schema; None without one.
         by_latest: Whether they are read into the subject's latest version.
 

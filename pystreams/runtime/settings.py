@@ -86,7 +86,6 @@ class ThreadSettings:
     """Values for one stream thread.
 
     Attributes:
-        guarantee: The processing guarantee.
         membership: How it is a member of its group.
         polls: How it reads.
         memory: Its share of the application's memory.
@@ -114,7 +113,6 @@ class ThreadSettings:
         """Take a thread's values from the application's configuration.
 
         Args:
-            config: The configuration.
             global_stores: Whether there is a thread for global stores, which has a share, too.
         """
         threads = config.num_stream_threads
@@ -176,11 +174,8 @@ def task_settings(
     """Take the values all tasks share from the application's configuration.
 
     Args:
-        config: The configuration.
         num_partitions: Returns the partition count of a topic by its real name.
-        async_calls: Makes the asynchronous calls of a task.
         build: Makes stores; a test driver or simulation puts other engines in their place.
-        recording: How metrics are recorded.
         topic_entries: Returns what is committed with the offsets of a topic.
         global_stores: Those of the process, if there are any.
     """

@@ -19,7 +19,6 @@ def check_number(name: str, argument: str, value: object, minimum: int) -> None:
     Args:
         name: The store's name, for error messages.
         argument: The argument's name, for the same.
-        value: What was given.
         minimum: The least it may be.
 
     Raises:

@@ -16,7 +16,6 @@ class ModelField:
 
     Attributes:
         name: As it is in the class and in the data.
-        annotation: Its type.
         default: Makes the value of a field that the data does not have; None where it must.
         is_keyword: Whether the constructor takes it by name only.
         may_be_absent: Whether a value without it has no such key (a typed dict's).

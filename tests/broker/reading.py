@@ -128,7 +128,6 @@ class LastNumbers:
 
     Args:
         consumer: Reads them.
-        topics: The topics.
     """
 
     def __init__(self, consumer: Consumer, topics: Sequence[str]) -> None:

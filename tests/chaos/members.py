@@ -48,14 +48,12 @@ class Member:
     """One process at a time.
 
     Args:
-        number: Its number.
         name: The application's id.
         directory: Where its log, its clock and its state lie.
         settings: Configuration.
         plant: A bug that it has, if any.
 
     Attributes:
-        number: Its number.
         wanted: Whether it should run.
         held: Whether it stands still.
         troubled: Whether something is being done to it.

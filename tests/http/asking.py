@@ -20,7 +20,6 @@ class Answer:
 
     Attributes:
         status: The HTTP status.
-        headers: The headers.
         body: The bytes.
     """
 

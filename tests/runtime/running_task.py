@@ -28,7 +28,6 @@ class RunningTask:
     """A task of the first sub-topology, which reads one partition of the topic `in`.
 
     Attributes:
-        task: The task.
         input: What it reads.
     """
 

@@ -153,7 +153,6 @@ class OpenRead:
     was there all the time, it yields.
 
     Attributes:
-        store: The store.
         level: What the reader sees.
         entries: The iterator, as key and value of the model.
         place: Where a key of the model stands in the order.

@@ -66,7 +66,6 @@ def commit(manager: ProcessorStateManager, **next_offsets: int) -> None:
     """Send and commit.
 
     Args:
-        manager: The manager.
         next_offsets: By store, the offset its first changelog record gets.
     """
     send(manager, next_offsets)

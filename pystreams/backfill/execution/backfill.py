@@ -57,7 +57,6 @@ class BackfillResult:
 
     Attributes:
         path: The staging directory; `directory.StagingDirectory` reads it.
-        manifest: What it holds.
         published: What was published; None where that was not asked for.
     """
 
@@ -157,7 +156,6 @@ class Backfill:
     """A backfill in its staging directory: what is there of it, and what is missing.
 
     Args:
-        output: The staging directory.
         publishing: How the results are to be published, which is made sure of before they are made;
             None where they need not be fit for it.
         admin: Asks the brokers about that.

@@ -48,7 +48,6 @@ def planned_stages(
 
     Args:
         num_partitions: Partition counts of the topics there are.
-        bounds: What the history has of each partition.
         sizes: The files that hold each topic's records, with their sizes (bytes), or estimates of a
             history in Kafka. Nothing when it is in no files, or they are not known.
 

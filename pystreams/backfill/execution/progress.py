@@ -49,7 +49,6 @@ class StageProgress:
         position: The stage, from 0.
         topics: What it reads.
         records: How many records it reads; an upper bound where only offsets are known (Kafka).
-        phase: What it is doing.
         taken: How many records its tasks have taken; all when it is done.
         spark_tasks: While reading: how many of Spark's tasks are done, and how many there are;
             None when Spark does not say.
@@ -127,9 +126,6 @@ class StageWatch:
 
     It tells from a thread of its own, and never after the block. That thread is the only one that
     looks at the counts.
-
-    Args:
-        counts: What the workers count.
     """
 
     def __init__(

@@ -41,7 +41,6 @@ def exported(
 
     Args:
         state: What `changelog_state.current_state` gives.
-        changelog: What it is of.
         key_serde: The serde of its keys; None leaves them binary.
         value_serde: The serde of its values; None leaves them binary.
     """

@@ -50,7 +50,6 @@ class Dataset:
     """What was written.
 
     Attributes:
-        path: The directory.
         outputs: Rows, by topic.
         stores: Rows, by store.
     """
@@ -76,7 +75,6 @@ def write_dataset(
 
     Args:
         staging: A complete staging directory.
-        topology: The topology it is of.
         config: The application's configuration, for default serdes.
         path: Where the data set is to be; to be reached by this path from all workers.
         master: Spark's master; see `session.spark_session`.

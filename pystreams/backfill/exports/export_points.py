@@ -49,7 +49,6 @@ class ExportPoints:
 
     Attributes:
         ends: The offset up to which each changelog partition is read.
-        tasks: The tasks whose stores are exported.
     """
 
     ends: Mapping[TopicPartition, int]

@@ -54,7 +54,6 @@ class Exported:
     """What was exported.
 
     Attributes:
-        path: The directory.
         stores: The stores, in the order of the topology.
         skipped: Names of stores that have no changelog, and so can't be exported.
         tasks: Which input the stores of each task cover.
@@ -82,8 +81,6 @@ def export(
     the manifest names; see `export_points` for what that promises.
 
     Args:
-        topology: The topology the application runs.
-        config: Its configuration.
         output: An empty directory, or one that is not there yet; to be reached by this path from
             all workers.
         stores: Names of the stores; none for all that have a changelog.

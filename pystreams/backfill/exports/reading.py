@@ -49,7 +49,6 @@ def read_export(path: Path, plan: TopologyPlan, config: StreamsConfig) -> Export
     """Return what an export, or a backfill's data set, has of a topology's stores.
 
     Args:
-        path: Its directory.
         plan: The topology's plan; other stores are passed over.
         config: Its default serdes stand in where a store has none of its own.
 

@@ -17,9 +17,7 @@ class BackfillPlan:
     """What is to be run; goes to the workers as it is.
 
     Attributes:
-        topology: The topology's plan.
         stages: The stages, each after those it needs.
-        partitions: Partition and task counts.
         num_partitions: Partition counts of all topics that are known, those only written included.
     """
 
@@ -36,7 +34,6 @@ class BackfillPlan:
         """Return the plan of a backfill.
 
         Args:
-            topology: The topology's plan.
             num_partitions: Partition counts of the topics there are.
 
         Raises:

@@ -97,7 +97,6 @@ class ResultBatch:
     Attributes:
         task: The task's partition.
         name: A topic or a store, see `ResultKind`.
-        partitions: The partition each belongs to.
         sequence: The first one's place among the task's results of that kind and name.
         records: Key, value, timestamp and headers of each.
     """

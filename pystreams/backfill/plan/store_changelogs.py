@@ -22,11 +22,8 @@ class StoreChangelog:
     """The changelog of one store.
 
     Attributes:
-        store: The store's name.
-        topic: The changelog topic.
         subtopology: The id of the sub-topology that the store belongs to.
         num_partitions: How many partitions the topic has: one a task.
-        kind: What the store can do.
         retention: How long it keeps records; None for ever.
         key_serde: Serde of its keys; None takes the default.
         value_serde: Serde of its values; None takes the default.

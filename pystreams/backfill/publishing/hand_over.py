@@ -204,7 +204,6 @@ def other_rows(task: TaskResults, rows: int, command: PublishingCommand) -> Publ
 
     Args:
         rows: How many they give.
-        command: What made them.
     """
     return PublishingRefusedError(
         f"task {task.task_id}: its results give {rows} rows, and had {task.num_rows} when "

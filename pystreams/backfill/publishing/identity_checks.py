@@ -23,7 +23,6 @@ def check_identity(
     """Refuse results of another application, topology or configuration.
 
     Args:
-        path: Where they are.
         configuration: See `fingerprint.declared_configuration`; None where it has no part.
 
     Raises:
@@ -94,7 +93,6 @@ def check_begun(
     """Refuse to go on in a directory where something else was begun.
 
     Args:
-        path: The directory.
         configuration: What it is to be run with; see `fingerprint.declared_configuration`.
         num_partitions: The partition counts of topics now.
 

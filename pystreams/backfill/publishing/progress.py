@@ -18,7 +18,6 @@ class PublishingProgress:
     """How far publishing is.
 
     Attributes:
-        task_id: The task that is being published.
         records: How many records are published, those of an earlier, interrupted run included.
         of_records: How many there are to publish.
         seconds: How long this run has been publishing (s).

@@ -59,7 +59,6 @@ class TaskResults:
     """The results of one task.
 
     Attributes:
-        histories: Its source partitions.
         num_rows: How many output and state rows it has.
         rows: Returns its output and state rows from the given one on, always in the same order.
         timestamps: Returns the timestamps of the same rows (ms), some at a time, with the kind and
@@ -85,7 +84,6 @@ class Publication:
         edge_topics: Topics that the topology both writes and reads, by real name.
         written: The user's topics that output records are for, each with the partition count by
             which these were placed.
-        command: What made them.
     """
 
     id: str
@@ -109,7 +107,6 @@ class PublishedRecords(NamedTuple):
     """Records of one task that have been published.
 
     Attributes:
-        records: How many.
         by_earlier_run: Whether an earlier, interrupted run has done it; else it was one transaction
             just now.
     """

@@ -37,11 +37,7 @@ _log = get_logger("pystreams.backfill")
 
 @dataclass(frozen=True, slots=True)
 class PublishedNote:
-    """The note of one staging directory.
-
-    Attributes:
-        path: The staging directory.
-    """
+    """The note of one staging directory."""
 
     path: Path
     publication: Publication

@@ -121,7 +121,6 @@ class Publisher:
     Args:
         topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
-        settings: How.
         progress: Told of each committed transaction, and first of what an earlier run published.
     """
 

@@ -73,7 +73,6 @@ class Seeded:
     Attributes:
         directory: The application's state directory.
         stores: Stores that are there now, those of an earlier, interrupted run included.
-        size_bytes: Their files.
         left_stores: Stores with state that are left to a restore from the changelog: in memory, of
             the user's own, or of a task whose directory another process holds.
     """
@@ -88,7 +87,6 @@ class StateSeeder:
     """Seeds the stores of one publication, on this host; used once, by one thread.
 
     Args:
-        state: Reads the staged state.
         environment: What the application opens its stores with.
         directory: Where they are to lie; the caller closes it.
         run_entries: How many changes are sorted together; see `BulkLoadEngine`.

@@ -31,7 +31,6 @@ class PublisherTransactions:
 
     Attributes:
         group: The group, which transactional ids begin with.
-        clients: Makes producers.
         waiting: How it waits, and how long the broker lets a transaction be open.
         refuse_taken_over: Raises if somebody else has published, or runs; asked when fenced, and
             after fencing.

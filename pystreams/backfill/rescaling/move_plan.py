@@ -95,7 +95,6 @@ class MovePlan:
         old: The topology's plan under the old application's id.
         new: The same under the new one's.
         partitions: Partition and task counts of the new application.
-        subtopologies: What moves.
     """
 
     old: TopologyPlan

@@ -125,9 +125,6 @@ def rescaled_publication(results: StagedResults, plan: TopologyPlan) -> Publicat
 
     The user's own topics in the middle are read on from where the old application was.
 
-    Args:
-        plan: The plan of the new application.
-
     Raises:
         StagingError: A file is damaged or gone.
         PublishingRefusedError: They are of another application or another topology.

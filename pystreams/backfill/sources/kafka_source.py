@@ -67,7 +67,6 @@ class KafkaBound:
     """Where the history of some partitions begins, or ends.
 
     Attributes:
-        offsets: Offsets, by partition.
         times_ms: Times (ms since the epoch), by topic: the first record at or after it.
     """
 

@@ -28,7 +28,6 @@ def current_state(records: DataFrame, changelog: StoreChangelog) -> DataFrame:
 
     Args:
         records: Records of the changelog, columns of `rows.HISTORY_TYPE`.
-        changelog: What they are of.
 
     Returns:
         Columns `COLUMNS`; for a versioned store `valid_to` too, the time (ms) of the next version

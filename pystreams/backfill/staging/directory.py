@@ -286,7 +286,6 @@ def refuse_other_times(begun: Mapping[str, str], asked: Mapping[str, str], path:
     Args:
         begun: See `begun_asked`.
         asked: The same of what is to be run; what it leaves out is as it was.
-        path: The staging directory.
 
     Raises:
         StagingError: One differs; names it.

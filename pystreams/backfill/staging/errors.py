@@ -72,11 +72,7 @@ def _bring_back(stage: Path) -> str:
 
 
 def in_use(directory: Path, holder: str) -> StagingError:
-    """Return what is wrong with a directory that another process works in.
-
-    Args:
-        holder: Who works in it.
-    """
+    """Return what is wrong with a directory that another process works in."""
     return StagingError(
         f"another backfill or rescale runs in {directory} ({holder}): let it finish; or end it and "
         "start again, which goes on with what is missing; or choose another directory"

@@ -43,8 +43,6 @@ class StagedResults:
     """The results of a backfill or rescale, all of them.
 
     Attributes:
-        path: The staging directory.
-        manifest: What it says of them.
         files: The files of each stage, by its position.
     """
 
@@ -99,9 +97,6 @@ def _shared_lock(path: Path) -> DriverLock | None:
 
 def check_whole(staging: StagingDirectory, manifest: Manifest) -> dict[int, StageFiles]:
     """Refuse results that are not all there, or are more than was staged.
-
-    Args:
-        manifest: What it says of them.
 
     Returns:
         The files of each stage, by its position.

@@ -45,7 +45,6 @@ class StageFiles:
     never takes files that are gone for rows that never were.
 
     Attributes:
-        stage: The stage's directory.
         files: Its files by kind, name and task; those of one task's kind and name in their order.
         batch_bytes: How much is read of them at a time.
     """

@@ -41,7 +41,6 @@ class GlobalHistory:
 
     Attributes:
         run: Another text for each run of a driver: stores are shared within one.
-        reader: Reads the partitions of their topics.
         bounds: These partitions, and what is to be read of each.
     """
 
@@ -94,7 +93,6 @@ class FilledGlobalStores:
     """Global stores, filled when the first is asked for; of one thread.
 
     Attributes:
-        history: What they are filled from.
         now_ms: The wall-clock time of the whole backfill (ms).
         root: Returns the directory in which they have one of their own.
     """

@@ -198,7 +198,6 @@ def move_into_place(attempt: Path, written: Sequence[WrittenRun]) -> None:
 
     Args:
         attempt: The directory of the stage's attempt.
-        written: What the runs have told.
 
     Raises:
         StagingError: Files are missing, or can't be moved.

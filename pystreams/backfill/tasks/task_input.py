@@ -38,7 +38,6 @@ def fed_with_rows(
     """Feed a task with rows in the order in which it is to take them.
 
     Args:
-        number: Its partition.
         given: Columns of `rows.HISTORY_TYPE`; a row without topic, a marker, is no record.
         gaps_allowed: Whether offsets may be missing.
 
@@ -67,7 +66,6 @@ def fed_by_reader(
     """Feed a task with what a reader gives of its partitions, always of those that have run out.
 
     Args:
-        reader: Reads the partitions.
         bounds: The partitions, and what is to be read of each.
 
     Raises:

@@ -63,7 +63,6 @@ class StageHistory:
         start: Where partitions begin that have no records before.
         gaps_allowed: Whether offsets may be missing.
         reader: Reads the partitions in the worker; None when Spark gives their rows.
-        bounds: With a reader: what it is to read.
     """
 
     start: Mapping[TopicPartition, CommittedOffset]
@@ -77,7 +76,6 @@ class StageJob:
     """What a worker needs to run the tasks of a stage.
 
     Attributes:
-        backfill: What the stage is of.
         stage: What runs.
         history: What it reads.
         started_ms: The wall-clock time of the whole backfill (ms).
@@ -150,7 +148,6 @@ def run_reading_tasks(
 
     Args:
         payload: A packed `StageJob` with a reader.
-        numbers: The tasks.
 
     Returns:
         One row, when all is written.

@@ -25,7 +25,6 @@ def check_group(
     Args:
         group: The group: an application.id.
         reference: What the user has called the topology.
-        fingerprint: What is known of it.
         application: How the broker is reached.
 
     Raises:

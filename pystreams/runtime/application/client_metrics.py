@@ -41,7 +41,6 @@ def client_metrics(
     """Return the metrics of one client.
 
     Args:
-        config: Its configuration.
         client_id: The value of their tag.
         state: Its state, by name and by Kafka's number.
         lives: Which of its threads live, and how often its process did not.

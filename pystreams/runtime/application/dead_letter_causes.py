@@ -51,7 +51,6 @@ class DeadLetters:
     """The dead letters for one topic since the application started.
 
     Attributes:
-        topic: The topic.
         records: How many. What goes back to its last commit is counted again.
         causes: The last causes, newest first.
     """

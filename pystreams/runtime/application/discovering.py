@@ -98,8 +98,6 @@ class DiscoveringClient(EmbeddedClient):
         an instance that is asked for what it has not says so.
 
         Args:
-            store: The store's name.
-            key: The key.
             key_serde: Writes the key for Kafka's own partitioner; the store's serde when None.
             partitioner: What the store's input is partitioned by, if not by Kafka's own.
 
@@ -114,8 +112,6 @@ class DiscoveringClient(EmbeddedClient):
         """Return where the instance answers that has a partition of a store; None if none does.
 
         Args:
-            store: The store's name.
-            number: The partition.
             afresh: Whether what the group said a moment ago is no answer.
 
         Raises:

@@ -52,11 +52,9 @@ class Discovery:
     """Finds out which instance has what. Safe to use from any thread.
 
     Args:
-        plan: The topology's plan.
         config: The application's configuration.
         admin: Asks for the group, and for ends of changelogs.
         topics: Knows how many partitions topics and stores have.
-        clock: The clock.
     """
 
     def __init__(
@@ -140,8 +138,6 @@ class Discovery:
         """Return the partition of a store that a key belongs to; None in a global store.
 
         Args:
-            store: The store's name.
-            key: The key.
             serde: Writes the key; the store's own when None.
             partitioner: What the store's input is partitioned by; Kafka's default when None.
 
@@ -168,8 +164,6 @@ class Discovery:
         """Return where the instance answers that has a partition of a store; None if none does.
 
         Args:
-            store: The store's name.
-            number: The partition.
             afresh: Whether what the group said a moment ago is no answer.
 
         Raises:

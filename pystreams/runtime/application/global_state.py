@@ -35,7 +35,6 @@ class GlobalState:
     """The global stores of a client; may be used from any thread.
 
     Args:
-        plan: The topology's plan.
         failed: Called with what has failed in the thread, if something does.
 
     Attributes:
@@ -60,7 +59,6 @@ class GlobalState:
         has been called then.
 
         Args:
-            config: The configuration.
             parts: What the stream threads are made of.
             counts: Partition count of each global topic.
         """
@@ -166,9 +164,6 @@ def global_stream_thread(
     """Return the thread that fills global stores, not yet running.
 
     Args:
-        task: What fills them.
-        config: The configuration.
-        parts: What the stream threads are made of.
         stop: Set when it is to end.
         failed: Called with what has failed.
     """

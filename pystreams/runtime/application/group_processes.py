@@ -29,7 +29,6 @@ class GroupProcess:
         host_info: Where it answers (`application.server`); None if it does not say.
         is_here: Whether it is this one.
         threads: How many of its threads are members.
-        tasks: The tasks that it has whole.
         runs_another_topology: Whether it can't be running this topology.
         topics: What it reads.
     """
@@ -53,8 +52,6 @@ def processes_of(
     """Return the processes of a group, this one first, the others in order of their names.
 
     Args:
-        group: The group.
-        plan: This process' topology.
         tasks: What each of its tasks reads.
         threads: The names of this process' stream threads.
     """

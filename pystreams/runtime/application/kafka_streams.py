@@ -70,7 +70,6 @@ class KafkaStreams(DiscoveringClient):
     structlog where the program has configured that.
 
     Args:
-        topology: The topology.
         config: The configuration: a `StreamsConfig`, or a mapping of Kafka's dotted names.
         clients: Makes Kafka clients; the real ones when None.
         clock: The clock; the machine's when None.

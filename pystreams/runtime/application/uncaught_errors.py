@@ -49,7 +49,6 @@ class ThreadRunner:
 
     Args:
         threads: Those that run; one that is replaced is replaced here.
-        parts: What they are made of.
         handler: What the program says; None stops the application.
         stop: Set when the application stops.
         failed: Stops this process for an error, and has its members leave the group if so told.

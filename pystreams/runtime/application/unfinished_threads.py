@@ -14,7 +14,6 @@ class UnfinishedThread:
     """A thread that has not ended.
 
     Attributes:
-        name: The thread's name.
         doing: What it does, for people.
         stack: Where it is, innermost call last.
     """

@@ -50,7 +50,6 @@ class Trouble:
     """Something that stands still.
 
     Attributes:
-        kind: What.
         of: The thread's or the task's name.
         text: What is known, for people.
         since_ms: Since when, on the monotonic clock (ms).
@@ -82,7 +81,6 @@ class Watchdog:
     """Watches the stream threads of one application, and the one of its global stores.
 
     Args:
-        clock: The clock.
         paused: Whether the application is: then nothing is expected of its tasks.
         stack: Returns where a thread is, by its name; nothing of one that has ended.
 

@@ -14,7 +14,6 @@ class GroupMember:
 
     Attributes:
         member_id: Its id, new each time it joins.
-        client_id: Its name.
         host: Where it runs, as the broker sees it.
         partitions: What it was given last; it may have died since.
         group_instance_id: What makes it a static member; None for others.
@@ -62,7 +61,6 @@ def of_another_topology(
     """Return the members that can't run this topology.
 
     Args:
-        members: The members to judge.
         reads: Whether this topology reads a topic.
         split: Partitions of tasks that somebody else has the rest of: members of one topology are
             given tasks whole.

@@ -13,7 +13,6 @@ class NewTopic:
     Attributes:
         name: Real name.
         num_partitions: Partition count; -1 for the broker's default.
-        config: Topic configuration.
         needed_policy: What `cleanup.policy` has to be for its use: "compact" for state that is
             kept, "delete" for records that are processed once; None where either will do.
     """

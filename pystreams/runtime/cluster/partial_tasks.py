@@ -17,7 +17,6 @@ def stranded(
 
     Args:
         tasks: What each task of the topology reads.
-        assigned: What the member was given.
     """
     share = set(assigned)
     lacking: set[TopicPartition] = set()

@@ -90,7 +90,6 @@ def encode_published(
 
     Args:
         partition_time: The highest timestamp of its history (ms), -1 if unknown.
-        publication: Identifies what was published.
         keys: Those of further entries.
         numbers: What operators commit with the offset.
     """

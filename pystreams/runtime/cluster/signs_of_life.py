@@ -66,7 +66,6 @@ class SignsOfLife:
 
         Args:
             now_ms: The monotonic clock's time (ms).
-            ends: The ends of the partitions that its members have.
         """
         members = list(members)
         names = processes(members)

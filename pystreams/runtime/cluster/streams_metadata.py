@@ -89,7 +89,6 @@ class LagInfo:
     Attributes:
         current_offset_position: The next offset of the changelog to apply.
         end_offset_position: The changelog's end.
-        offset_lag: What is between them.
     """
 
     current_offset_position: int

@@ -36,8 +36,6 @@ class GlobalTask:
     """Fills the global stores.
 
     Args:
-        plan: The topology's plan.
-        settings: What all tasks share.
         counts: Partition count of at least the global topics.
 
     Attributes:

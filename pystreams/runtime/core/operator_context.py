@@ -54,14 +54,11 @@ class OperatorContext:
     """Context of the operators of one task.
 
     Args:
-        settings: What all tasks share.
-        record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         store: Returns a store of the task by name.
         end_run: Lets the run end with the present record.
 
     Attributes:
-        record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
         app_configs: All of the configuration by Kafka's names.

@@ -24,9 +24,6 @@ class Schedule:
     """One scheduled punctuation.
 
     Attributes:
-        node: The node that asked for it.
-        interval_ms: Its interval (ms).
-        punctuator: What to call.
         due_ms: When it fires next (ms on its clock).
         cancelled: Whether it was cancelled.
     """
@@ -63,8 +60,6 @@ class PunctuationQueue:
         """Add a schedule.
 
         Args:
-            node: The node that asks.
-            interval_ms: Its interval (ms).
             kind: Which clock.
             punctuator: What to call with the clock's time.
             now_ms: That clock's time (ms).

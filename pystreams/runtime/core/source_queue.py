@@ -32,10 +32,6 @@ def source_queue(
 
     Args:
         partition: The partition; its task reads the topic.
-        sources: The task's compiled sources.
-        operators: The context of the task's operators.
-        plan: The topology's plan.
-        settings: What all tasks share.
         committed: The partition's committed offset.
     """
     task_id, topic = operators.task_id, partition.topic

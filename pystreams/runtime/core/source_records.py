@@ -36,11 +36,7 @@ class SourceRecords:
     """What one store is restored from.
 
     Args:
-        task_id: The store's task.
         partition: The partition that the task reads.
-        node: The source node that reads it.
-        builder: Of the store.
-        settings: What all tasks share.
     """
 
     def __init__(
@@ -118,11 +114,8 @@ def sources_of_stores(
     """Return the topics that stores of a task are filled from, as they are.
 
     Args:
-        plan: The topology's plan.
         subtopology: The task's part of the topology.
-        task_id: The task.
         partitions: What it reads; a topic with fewer partitions than others has none for it.
-        settings: What all tasks share.
     """
     found: dict[str, StoreSource] = {}
     changelogs = plan.source_changelogs(subtopology)

@@ -44,10 +44,8 @@ class StreamTask:
     """One task; owned and called by one thread.
 
     Args:
-        plan: The topology's plan.
         subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
-        settings: What all tasks share.
         known_lag: See `PartitionGroup`.
         state: Its state, open, if a standby has kept that.
 
@@ -57,7 +55,6 @@ class StreamTask:
         partitions: The partitions it reads.
         state_manager: Its state: stores, changelogs, offsets, positions.
         growth: What an iteration adds to the uncommitted bytes.
-        state: Where it is in its life.
         damage: What a damaged store said, since it last went back to a commit; else None.
         held: What operators hold back: batches, and records whose answers are awaited.
         counts: What it counts.

@@ -17,15 +17,8 @@ from pystreams.runtime.state.state_manager import ProcessorStateManager
 class TaskCounts:
     """Records by what became of them. The task's thread writes; others may read.
 
-    Args:
-        state_manager: The task's state.
-        operators: What its operators are given.
-        group: Its queues.
-        recording: How metrics are recorded.
-
     Attributes:
         operators: As above; the task says when there are others.
-        group: As above.
         processed: Records processed.
         consumed: Records it was given, by topic.
         nodes: What its nodes do, at DEBUG; else None.

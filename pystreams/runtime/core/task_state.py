@@ -21,7 +21,6 @@ class StateOfTask:
     Attributes:
         partitions: What the task reads, sorted.
         manager: Stores, changelogs, offsets, positions.
-        record: The record being processed.
         time: The task's stream time, and the wall clock's.
     """
 
@@ -41,11 +40,8 @@ def state_of_task(
     """Return the state of a task, not open yet.
 
     Args:
-        task_id: The task.
-        plan: The topology's plan.
         subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
-        settings: What all tasks share.
     """
     record, time, reads = PresentRecord(), TaskTime(), tuple(sorted(partitions))
     manager = ProcessorStateManager(

@@ -155,7 +155,6 @@ class GrowthEstimate:
         """Learn from one run.
 
         Args:
-            admission: What was admitted.
             growth_bytes: By how much the uncommitted bytes grew; a shrinking counts as 0.
             limit_bytes: As for `admit`.
         """

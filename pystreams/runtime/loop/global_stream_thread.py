@@ -56,11 +56,9 @@ class GlobalStreamThread:
 
     Args:
         name: `<client id>-GlobalStreamThread`.
-        parts: What it is made of.
         stop: Set when it is to end; pauses wait on it.
 
     Attributes:
-        name: The thread's name.
         error: What failed, or None.
         filled: Set when all stores are filled; or when the loop has ended.
     """
@@ -182,7 +180,6 @@ class GlobalStreamThread:
         """Take note that a store is to be emptied when nobody reads it any more.
 
         Args:
-            store: Its name.
             reason: Why, for the log.
         """
         self._to_empty[store] = reason

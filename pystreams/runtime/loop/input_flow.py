@@ -21,7 +21,6 @@ class InputFlow:
 
     Args:
         settings: The thread's share of the configuration.
-        manager: The thread's tasks.
         consumer: Returns the thread's consumer (it may be replaced).
     """
 

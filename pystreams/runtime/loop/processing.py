@@ -41,12 +41,9 @@ class Processing:
     """Processes records for one thread.
 
     Args:
-        manager: The thread's tasks.
-        producers: The thread's producers.
         memory: What the thread's stores may hold.
         pace: How far a run goes, and when a commit is due.
         commit: Commits all tasks; returns False when that failed for some of them.
-        clock: The clock.
 
     Attributes:
         ledger: What the thread's stores hold.

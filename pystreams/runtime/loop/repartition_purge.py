@@ -15,8 +15,6 @@ class RepartitionPurge:
     Args:
         plan: Knows the repartition topics.
         settings: The thread's share of the configuration.
-        manager: The thread's tasks.
-        admin: Deletes records.
         clock: Tells when the thread began.
     """
 

@@ -73,7 +73,6 @@ class StreamThread:
 
     Args:
         index: The thread's number in its process, from 1.
-        parts: What it is made of.
 
     Attributes:
         name: `<client id>-StreamThread-<index>`.

@@ -140,7 +140,6 @@ class Recovery:
         """Return what is wrong between a store and its changelog, and whether a start stops at it.
 
         Args:
-            store: The store's name.
             last_offset: Up to where it holds its changelog.
             held: What the broker holds of that.
         """

@@ -36,7 +36,6 @@ class StoreOnDisk:
 
     Attributes:
         application: The directory above the task's: the application.id.
-        name: The store.
         directory: Its files.
     """
 

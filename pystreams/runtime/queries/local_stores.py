@@ -16,7 +16,6 @@ def local_store(spec: StoreSpec, views: Views) -> LocalStore:
     """Return the reads of a store, of the class of its kind.
 
     Args:
-        spec: What the store is.
         views: Returns a view of each local task's store.
 
     Raises:
@@ -37,7 +36,6 @@ def views_of(
     """Return a view of each local task's store.
 
     Args:
-        name: The store's name.
         isolation_level: What reads see.
         stores: The stores of that name of all running local tasks.
         ready: Whether all local tasks that have the store run.

@@ -28,8 +28,6 @@ class StateQueryRequest(Generic[R]):
     """One query and what it is put to.
 
     Attributes:
-        query: The question.
-        spec: What the store is.
         partitions: Which partitions are asked; None asks all that are on this instance.
         isolation_level: What the query sees, and whose position the bound is held against.
         position_bound: How far a partition must have come.
@@ -48,7 +46,6 @@ def query_tasks(
     """Return what the partitions of a store answer; a failure is a result, not an error.
 
     Args:
-        request: The request.
         tasks: The tasks of this instance that have the store, in whatever state.
         num_partitions: How many partitions the store has on all instances together.
     """
@@ -71,7 +68,6 @@ def query_global_store(
 
     Args:
         request: The request; its partitions are not looked at.
-        store: The store.
         position: How far it has come, as it was before this is called.
     """
     # What was read of its topic is committed there, whether it is committed here yet or not.
@@ -113,8 +109,6 @@ def _ask(
     """Return what one store answers.
 
     Args:
-        request: The request.
-        store: The store.
         number: Its partition; None of a global one.
         position: How far it has come.
         missing: What it lacks of what the request asks for.

@@ -36,7 +36,6 @@ class QueryResult(Generic[R]):
 
     Args:
         position: See the attribute.
-        value: The answer.
         failure_reason: See the attribute.
         failure_message: See the attribute.
 

@@ -42,7 +42,6 @@ class StoreBytes:
 
     Args:
         ledger: The thread's.
-        stores: The stores, each with its meters.
     """
 
     __slots__ = ("_entered", "_ledger", "_stores")

@@ -38,10 +38,7 @@ class ChangelogCheck:
     """Looks at one store and what the broker holds of its changelog.
 
     Attributes:
-        task_id: Its task.
-        directory: The task's directory.
         settings: What the store was opened with.
-        managed: The store.
         rebuild: Wipes it, to be restored from the changelog's beginning.
     """
 

@@ -39,8 +39,6 @@ class StoreCheckpoint:
     """How far one store is in its changelog.
 
     Args:
-        store: The store's name.
-        changelog: Its changelog partition.
         persistent: Whether its data outlives the process.
         exactly_once: Whether what is not committed must leave no trace.
 
@@ -76,7 +74,6 @@ class StoreCheckpoint:
         """Read the file; the store was just opened.
 
         Args:
-            task_directory: The task's directory.
             had_state: Whether there was anything in it before the task opened its stores.
 
         Raises:

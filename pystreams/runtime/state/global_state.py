@@ -47,11 +47,8 @@ class _GlobalStore:
     """One global store.
 
     Attributes:
-        builder: What the user asked for.
         topic: What it is the image of.
         partitions: All partitions of it.
-        store: The store.
-        meters: What is measured on it.
         processed: Offset of the last record in it, committed or not, by partition.
         identity: Which topic its offsets are of.
     """

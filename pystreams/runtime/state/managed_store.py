@@ -38,10 +38,7 @@ class ManagedStore:
     """One store and its changelog.
 
     Args:
-        builder: What the user asked for.
         changelog_topic: Topic its serdes are bound to: that of its changelog, if it is logged.
-        task_id: Whose store it is.
-        settings: What it is made and measured with.
         logged: Whether it has a changelog of its own.
         source: The topic it is filled from, if that could be what it is restored from.
 

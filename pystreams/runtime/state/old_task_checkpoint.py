@@ -31,9 +31,7 @@ def take_in_task_checkpoint(
     good, which closing makes sure of: a crash at any moment loses none.
 
     Args:
-        task_id: The task.
-        directory: Its directory.
-        stores: Its open stores that are logged, by changelog.
+        stores: The task's open stores that are logged, by changelog.
         holds_data: Returns whether a store holds anything, None if it can't tell.
         init: Opens a store again.
     """

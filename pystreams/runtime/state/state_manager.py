@@ -53,7 +53,6 @@ class ProcessorStateManager:
     """Opens, restores, commits, rolls back and closes the stores of one task.
 
     Args:
-        task_id: The task.
         stores: Builder and changelog topic of each store, and whether it is logged; upstream
             stores first.
         settings: What all stores are opened with.
@@ -63,8 +62,7 @@ class ProcessorStateManager:
         sources: Of stores that are filled from one topic: that topic.
 
     Attributes:
-        task_id: The task.
-        directory: Its directory, once it is open.
+        directory: The task's directory, once it is open.
         positions: Which input the stores reflect; for any thread.
         settings: What all stores were opened with.
         dropped: What the stores dropped because it came too late.

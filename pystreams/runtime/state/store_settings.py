@@ -20,7 +20,6 @@ class StoreSettings:
     Attributes:
         environment: What the stores themselves are given.
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
-        recording: How metrics are recorded.
         changelog_loss_policy: `changelog.loss.policy`.
         ledger: Where it is kept what the stores of one thread hold together.
     """

@@ -21,10 +21,7 @@ def is_told(
     """Return whether a loss is known.
 
     Args:
-        task_directory: The task's directory.
-        store: The store's name.
         beginning: The first offset that is left of its changelog.
-        identity: Which topic that is.
         lost: Whether the store does not hold either what is gone.
     """
     try:

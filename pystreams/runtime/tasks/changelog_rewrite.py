@@ -37,7 +37,6 @@ class Relogging:
     """The stores of one thread that are logged anew.
 
     Args:
-        producers: The thread's producers.
         consumer: Returns the thread's consumer.
     """
 

@@ -57,7 +57,6 @@ class Committer:
 
     Args:
         consumer: Returns the thread's consumer (it may be replaced).
-        producers: The thread's producers.
         side_by_side: Runs several units at once.
 
     Attributes:
@@ -79,7 +78,6 @@ class Committer:
         """Commit tasks that have something to commit, and no record that waits to be tried again.
 
         Args:
-            tasks: The tasks.
             leaving: Whether there is no time to wait: what can't be committed now never will.
 
         Returns:

@@ -17,7 +17,6 @@ class FailingTasks:
     """The tasks of one thread whose commits fail for now.
 
     Args:
-        clock: The clock.
         timeout_ms: How long a task may fail (ms), `task.timeout.ms`.
     """
 

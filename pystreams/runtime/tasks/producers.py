@@ -25,7 +25,6 @@ class StreamsProducer:
     """A producer and the state of its transaction; one owner at a time.
 
     Attributes:
-        port: The client.
         transactional: Whether it sends in transactions.
         in_transaction: Whether a transaction is open.
         initialized: Whether it may send: it has no transactions, or has fenced its predecessor.
@@ -106,9 +105,7 @@ class TaskProducers:
     """The producers of one thread.
 
     Args:
-        parts: What the thread is made of.
         thread_index: The thread's number in its process.
-        client_id: The thread's client id.
         membership: Tells when nothing may be sent.
     """
 

@@ -27,7 +27,6 @@ class StateRestoreListener:
 
         Args:
             topic_partition: Its changelog.
-            store_name: The store.
             starting_offset: The first offset that is read.
             ending_offset: The offset after the last one.
         """
@@ -43,7 +42,6 @@ class StateRestoreListener:
 
         Args:
             topic_partition: The changelog.
-            store_name: The store.
             batch_end_offset: The offset of the batch's last record.
             num_restored: How many records it had.
         """

@@ -55,11 +55,8 @@ class TaskManager:
     """Makes, advances and closes the tasks of one thread.
 
     Args:
-        parts: What the thread is made of.
         consumer: Returns the thread's consumer (it may be replaced).
-        producers: The thread's producers.
         side_by_side: Initialises several producers at once.
-        restorer: Restores stores.
 
     Attributes:
         tasks: All tasks by id, in whatever state.
@@ -156,7 +153,6 @@ class TaskManager:
         """Give partitions up, after their tasks were committed.
 
         Args:
-            partitions: The partitions.
             keep: Suspend running tasks instead of closing them: the next assignment probably
                 brings them back.
         """

@@ -74,14 +74,10 @@ class ThreadParts:
     """What a thread is made of, beside its own number.
 
     Attributes:
-        plan: The topology's plan.
-        task_settings: What all tasks share.
         settings: The thread's share of the configuration.
-        clients: Makes the Kafka clients.
         admin: The application's admin client.
         input_topics: Tells whether committed offsets are of the topics that are there.
         directories: Locked task directories.
-        identity: Who its process is.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
         shut_down: Ends this process in order, as another one asks for; called with what to tell.

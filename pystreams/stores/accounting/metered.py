@@ -35,7 +35,6 @@ class StoreMeters:
 
     Args:
         store_type: What stands before `-state-id` in the tag that names the store.
-        recording: How metrics are recorded.
 
     Attributes:
         store_type: What stands before `-state-id` in the tag that names the store.

@@ -146,7 +146,6 @@ class StoreKind:
         """Return a new store, not yet open.
 
         Args:
-            spec: What it shall be.
             engine: Holds its bytes: RocksDB, memory, one that loads in bulk, or the user's. The
                 store's own from now on.
         """
@@ -230,7 +229,6 @@ class StoreSupplier:
     Was: KeyValueBytesStoreSupplier.
 
     Attributes:
-        kind: What the store can do.
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the engine keeps a timestamp with each value.
         engine_factory: Makes an engine of the user's own from the store's name; None for ours.
@@ -253,7 +251,6 @@ class StoreSpec:
 
     Attributes:
         name: The store's name, unique in its topology.
-        kind: What the store can do.
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the typed store gives and takes timestamps.
         engine_timestamped: Whether the engine keeps them. False under a timestamped store means

@@ -49,7 +49,6 @@ def merged_range(
     then read as it is now.
 
     Args:
-        store: What is read.
         start: Where to begin; None for the first key.
         end: Where to end; None for behind the last key.
         reverse: Whether to go against key order.
@@ -107,7 +106,6 @@ def merged_entries(
     """Return what there is now from `start` (inclusive) to `end` (exclusive), in key order.
 
     Args:
-        store: What is read.
         start: Where to begin.
         end: Where to end; None for behind the last key.
     """

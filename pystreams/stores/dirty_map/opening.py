@@ -41,8 +41,6 @@ def open_engine(
 
     Args:
         engine: Closed.
-        directory: The store's directory.
-        context: What the store is opened with.
 
     Raises:
         StateStoreError: The engine can't be opened; says why and what to do.

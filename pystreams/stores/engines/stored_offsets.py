@@ -22,7 +22,6 @@ def stored_offset(
 
     Args:
         task_directory: The task's directory, which nobody has open.
-        changelog: Its changelog partition.
 
     Raises:
         StateStoreError: It can't be read, or is damaged.

@@ -84,7 +84,6 @@ class SegmentedReader:
     """Reads by key and time.
 
     Args:
-        reader: Reads stored keys.
         time: Stream time, retention and interval.
         order: How stored keys are laid out; None for segment and key.
     """
@@ -254,10 +253,7 @@ class OwnersReader(SegmentedReader):
     without the engine: to open an iterator there costs more than all the rest.
 
     Args:
-        buffer: The store.
-        segments: Its segments.
         order: See `SegmentedReader`.
-        keys: Its uncommitted keys.
     """
 
     __slots__ = ("_buffer", "_keys", "_segments")

@@ -24,7 +24,6 @@ class UncommittedKeys:
     """The keys of one store. Belongs to the thread of the store.
 
     Args:
-        buffer: The store.
         suffix_bytes: Bytes of times and numbers behind the record key.
         mark: What stands between the segment and the record key; keys without it are passed by.
 

@@ -70,7 +70,6 @@ class Faults:
 
         Args:
             call: The method's name; "write" for the commit of a store on a disk.
-            error: How it fails.
             after: How many calls succeed until then.
         """
         self._scripted.setdefault(call, []).extend([*[None] * after, error])

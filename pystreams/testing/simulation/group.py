@@ -45,7 +45,6 @@ class Member:
         seen_ms: When it polled last (ms).
         generation: The generation it has joined; a commit must name it.
         joined: Whether it takes part in the rebalance that is going on (eager protocol).
-        owned: What it holds.
     """
 
     member_id: str

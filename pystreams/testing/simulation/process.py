@@ -53,7 +53,6 @@ class SimulatedGlobalState(NamedTuple):
     """What a process holds of its global stores.
 
     Attributes:
-        task: What fills them.
         thread: The loop that owns them, driven by the process.
     """
 
@@ -65,7 +64,6 @@ class SimulatedProcess:
     """A process that can crash at any call and start again.
 
     Args:
-        topology: What it runs.
         config: Its configuration; `bootstrap.servers` has a default here.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.

@@ -45,7 +45,6 @@ class TransactionalId:
 
     Attributes:
         epoch: The epoch of the producer that may use it.
-        state: State of the current transaction.
         number: Number of the current transaction, unique in the broker.
         started_ms: When it began (ms).
         partitions: Partitions without a marker, in order of their first record.

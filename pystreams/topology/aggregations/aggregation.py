@@ -106,11 +106,7 @@ class Aggregation(Generic[V_contra, S, R_co]):
 
 
 class _StateSerde:
-    """Reads and writes states; shows results to who queries the store.
-
-    Args:
-        result: Returns the result of a state.
-    """
+    """Reads and writes states; shows results to who queries the store."""
 
     def __init__(self, serde: Serde[Any], result: Callable[[Any], Any], name: str) -> None:
         self._serde = serde

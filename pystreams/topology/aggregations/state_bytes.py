@@ -55,12 +55,7 @@ def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[
 
 
 def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
-    """Return a serde whose bytes begin with one that says what they are, and in which version.
-
-    Args:
-        mark: The byte.
-        body: What follows it.
-    """
+    """Return a serde whose bytes begin with one that says what they are, and in which version."""
     return _Marked(mark, name, body)
 
 

@@ -19,9 +19,6 @@ class ConsumerRecord:
     """A deserialized record as an extractor sees it.
 
     Attributes:
-        topic: Topic it was read from.
-        partition: Its partition.
-        offset: Its offset.
         key: The key, deserialized.
         value: The value, deserialized.
         timestamp: The message's timestamp (ms); -1 when it has none.

@@ -65,10 +65,7 @@ class Call:
     Written by who makes the call until `done`, read by the task's thread from then on.
 
     Attributes:
-        function: The function.
-        arguments: What it is called with.
         done: Whether result or error are there.
-        result: What it returned.
         error: What its last try raised, or None.
         retries: How often it was tried again.
     """

@@ -12,8 +12,6 @@ def check_number(
 
     Args:
         where: What was called; begins the error's message.
-        argument: The argument's name.
-        value: What was given.
         minimum: The smallest number that is right; None for any.
         of: What it counts, in the error's words.
 

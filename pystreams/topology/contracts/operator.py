@@ -76,12 +76,9 @@ class TaskContext(Protocol):
     """What operators may ask of the task they are compiled for; the runtime implements it.
 
     Attributes:
-        application_id: The application's id.
-        record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
         app_configs: All of the configuration by Kafka's names.
-        state_directory: The task's directory.
         async_calls: Makes asynchronous calls beside the task's thread.
     """
 
@@ -101,7 +98,6 @@ class TaskContext(Protocol):
         """Return a node's view of a global store, which refuses writes; None if there is none.
 
         Args:
-            name: The store's.
             reader: The node's.
 
         Raises:
@@ -177,8 +173,6 @@ class TaskContext(Protocol):
         """Count a record that the operation's semantics drop (null key, ...); the log says why.
 
         Args:
-            node: The node.
-            reason: Why.
             details: Returns what else the log shall say, when it does: not of each record.
             level: "info" for what sound input brings about now and then, "debug" for what it does
                 all the time.
@@ -240,8 +234,6 @@ class NodeContext:
     """What one operator is given when it is attached.
 
     Attributes:
-        name: The node's name.
-        task: The task it is compiled for.
         forward: Feeds all children; the child's own step when there is one.
         children: Step of each child by name.
         restored_from: The topic of each connected store that is restored from one which others

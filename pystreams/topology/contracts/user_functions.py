@@ -94,7 +94,6 @@ def made_by(function: Callable[..., Any], node: str, method: str = "process") ->
 
     Args:
         function: The user's supplier.
-        node: Name of the node.
         method: What its objects are called with, record by record.
 
     Raises:

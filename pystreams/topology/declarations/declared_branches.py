@@ -17,7 +17,6 @@ class DeclaredSplit:
     """A split, as long as branches are added to it.
 
     Args:
-        stream: What is split.
         name: Name of the node that splits, if the user gave one.
     """
 

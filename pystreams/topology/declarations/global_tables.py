@@ -79,7 +79,6 @@ class DeclaredGlobalTable:
 
     Attributes:
         node: The operation that makes it.
-        store: Name of its store.
         value_serde: Serde of its values, as far as it is known.
         queryable_store_name: The same if the user gave it.
     """

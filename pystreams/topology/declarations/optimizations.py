@@ -31,7 +31,6 @@ def optimize(
     """Rewrite a graph.
 
     Args:
-        optimizations: Which rewrites.
         names: Names of the builder; numbers are used up.
 
     Returns:

@@ -54,7 +54,6 @@ def check_store_builder(builder: object, operation: str) -> None:
     """Refuse what can't build a store.
 
     Args:
-        builder: What the user gave.
         operation: Where; begins the error's message.
 
     Raises:

@@ -71,7 +71,6 @@ class ProcessorNode:
     """Runs an operator between its parents and its children.
 
     Attributes:
-        stores: Names of the stores it is connected to.
         looks_into: Of these, the stores that it never writes into.
     """
 

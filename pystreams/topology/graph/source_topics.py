@@ -18,7 +18,6 @@ def compiled_pattern(pattern: str | re.Pattern[str] | None, where: str) -> re.Pa
     """Return the regular expression of a source that reads by pattern, None for None.
 
     Args:
-        pattern: What the user gave.
         where: The operation or the node; begins the error's message.
 
     Raises:

@@ -42,7 +42,6 @@ class DistinctOperator:
         key_serde: How keys are told apart; the configured default when None.
         by: Called with (key, value); returns what is told apart beside the key, None to hand the
             record on. None tells keys apart.
-        by_serde: How it is.
     """
 
     store: str

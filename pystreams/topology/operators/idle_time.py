@@ -34,7 +34,6 @@ def go_on_while_idle(
     """Move an operator's stream time while the input of its task is silent.
 
     Args:
-        node: The operator's node.
         timeout_ms: How long silence is to last first, on the wall clock (ms); None moves nothing.
         stream_time: Returns the operator's stream time (ms), -1 before the first record.
         waits_until: Returns the stream time (ms) at which nothing waits any more;
@@ -66,7 +65,6 @@ def checked_timeout(timeout_ms: object, where: str) -> int | None:
     """Return an `idle_timeout_ms` that was given.
 
     Args:
-        timeout_ms: What was given.
         where: The operation, for the error.
 
     Raises:

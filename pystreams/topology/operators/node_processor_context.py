@@ -39,7 +39,6 @@ class NodeProcessorContext:
     """The `ProcessorContext` of one processor node in one task.
 
     Args:
-        node: The node.
         fixed_key: Refuse to forward a record whose key is not the input's.
 
     Attributes:

@@ -28,7 +28,6 @@ class RetryingOperator:
     """An operator with a second chance.
 
     Attributes:
-        operator: What is tried.
         retry: How often, and when.
     """
 

@@ -35,7 +35,6 @@ def no_pair(error: Exception, returned: Any, wanted: str = _PAIR) -> Exception:
 
     Args:
         error: What taking it apart raised, or the function itself.
-        returned: What the function returned.
         wanted: What it should have been.
     """
     return error if _is_pair(returned) else wrong_result(returned, wanted)

@@ -86,8 +86,6 @@ class _Need:
     Attributes:
         what: It, in an error's words.
         call: The user's call that declared it.
-        key_serde: Its own.
-        value_serde: Its own.
         node: Its node, or one that uses it; tells where the serde was lost.
         is_store: Whether it is a store of what the call itself makes.
         given_to: What takes the serde of keys, and that of values, if not the call.

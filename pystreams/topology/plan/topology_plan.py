@@ -34,7 +34,6 @@ class TopologyPlan:
     """A validated topology with the real names of its topics; read-only, shared by all threads.
 
     Args:
-        topology: The built topology.
         application_id: The application's id, prefix of internal topics.
 
     Raises:

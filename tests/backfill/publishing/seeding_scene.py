@@ -63,7 +63,6 @@ class Scene:
     Attributes:
         plan: The topology's plan.
         publication: What is published.
-        results: The results.
         directory: For state directories.
         environment: What stores are opened with.
         run_entries: How many changes are sorted together.

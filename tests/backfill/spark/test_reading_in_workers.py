@@ -35,7 +35,6 @@ class RowReader:
     """Gives rows as a reader of Kafka's partitions would, in batches of any size.
 
     Attributes:
-        rows: The rows.
         seed: Draws how many come together.
         broken: A partition that gives two records and no more.
         closed: Partitions that are not being read any more.
@@ -71,7 +70,6 @@ class ReadInWorkers:
     """A source as Kafka is: known are the bounds.
 
     Attributes:
-        rows: The rows.
         num_partitions: Partition counts.
         aborted: Partitions that hold nothing but records of aborted transactions.
         broken: See `RowReader`.

@@ -40,7 +40,6 @@ class Held:
     """What a store holds on the disk.
 
     Attributes:
-        entries: Its entries.
         metadata: The entries of `offsets`.
         segments: The segments it has families for; None if they are no families.
         oldest_live: The oldest segment that is live by all that was committed to its changelog
@@ -57,7 +56,6 @@ class Arena:
     """One application and its topics.
 
     Args:
-        broker: The broker.
         admin: A client of it.
         name: Begins the names of the topics, and is the application's id.
         home: A directory for its state and logs.
@@ -194,7 +192,6 @@ class Arena:
 
         Args:
             found: What they hold.
-            changelogs: Their changelogs.
             whole: Whether each must have come to the end of its changelog, with all families.
 
         Returns:

@@ -24,7 +24,6 @@ class JoinedStreams:
 
     Args:
         kind: The kind of join.
-        windows: Its windows.
         directory: Where stores live; in memory when None.
         config: More configuration.
         options: Keywords of `StreamJoined`.

@@ -84,7 +84,6 @@ class ConfluentAdmin:
     Args:
         config: librdkafka's configuration.
         replication_factor: Replicas of topics to create; -1 for the broker's default.
-        make: Makes the client.
         timeouts: How long it waits.
     """
 

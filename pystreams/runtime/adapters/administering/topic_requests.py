@@ -26,7 +26,6 @@ def refused_topics(
     it by itself: the next answer is then that it is so already.
 
     Args:
-        ask: Asks for it.
         done: The codes which say that it is so already.
         patience_s: For how long it is asked for again (s).
     """

@@ -55,7 +55,6 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
     never is, half a second later. So a question comes first that waits for no more than that.
 
     Args:
-        client: The client.
         topics: Some that exist, to ask about; none where none is known.
         timeout_s: How long fencing may take (s).
 

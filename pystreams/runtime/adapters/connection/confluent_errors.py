@@ -215,7 +215,6 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
     """Return the pystreams error for a client error; the caller raises it `from` the original.
 
     Args:
-        error: What the client said.
         doing: What was being done and for whom, as the start of the message.
     """
     code = error.code()
@@ -248,7 +247,6 @@ def refusal(
     """Return what to say of a record that a topic does not take, and the cure.
 
     Args:
-        error: Why it was refused.
         partition: The partition, or None when none was chosen yet.
         made: Of what it was made, in words, as far as that is known.
         is_changelog: Whether the topic is a changelog.

@@ -81,10 +81,6 @@ class _Refusal:
     """Why a connection came to nothing.
 
     Attributes:
-        server: The listener.
-        what: What happens there.
-        reason: What the client said.
-        cure: What to do.
         certain: Whether the client's words leave no doubt.
         examine: Asks the listener; returns what is to be told, or None when it is not so after all.
     """

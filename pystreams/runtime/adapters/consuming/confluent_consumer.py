@@ -68,7 +68,6 @@ class ConfluentConsumer:
 
     Args:
         config: librdkafka's configuration.
-        make: Makes the client.
         paused: Holds back what comes of paused partitions.
     """
 

@@ -56,9 +56,6 @@ class ConsumerErrors:
     def take(self, error: KafkaError, message: Message) -> None:
         """Return when the consumer goes on by itself.
 
-        Args:
-            message: The message it came as.
-
         Raises:
             MissingSourceTopicError: A subscribed topic was deleted, or never was.
             FatalStreamsError: The consumer can't go on.

@@ -27,7 +27,6 @@ class OffsetCommits:
     """The offset commits of one consumer; owned by the consumer's thread.
 
     Args:
-        commit: Commits offsets and waits for the answer.
         doing: The start of an error's message.
     """
 

@@ -229,7 +229,6 @@ class RefusedRecords:
         """Return when the record is dropped.
 
         Args:
-            error: Why it was refused.
             partition: The partition, or None when none was chosen yet.
             record: The record; its timestamp is -1 when that is not known any more.
             output: The buffer it was sent from, if that is known.

@@ -47,7 +47,6 @@ class DeadLetterRecord(NamedTuple):
         key: Its key's bytes, or None.
         value: Its value's bytes, or None.
         timestamp: Its timestamp (ms).
-        headers: Its headers.
     """
 
     topic: str
@@ -69,7 +68,6 @@ def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> D
 
     Args:
         context: Where it failed.
-        error: Why.
         topic: The queue.
     """
     output = context.output_topic

@@ -22,12 +22,10 @@ class ErrorContext:
         task_id: The task, or None when the producer no longer knows it.
         node: The processor node, or None.
         topic: Source topic, or None.
-        partition: Its partition, or None.
         offset: The source record's offset, or None.
         key: Bytes of the key of the source record, or of the refused one; or None.
         value: Its value's bytes, or None.
         timestamp: Its timestamp (ms), or None.
-        headers: Its headers.
         output_topic: The topic that has refused it, or None.
         output_partition: The partition it was going to, or None.
         made_of: The input a refused record was made of: the one record, or ranges of which one is

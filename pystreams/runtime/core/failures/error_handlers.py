@@ -49,7 +49,6 @@ class ErrorHandlerResponse:
     """What to do about a failed record, and which dead letters to send.
 
     Attributes:
-        result: What to do.
         dead_letter_queue_records: Sent together with what the record's neighbours have led to:
             in the same transaction under exactly-once.
     """

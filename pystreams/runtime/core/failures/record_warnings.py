@@ -43,11 +43,6 @@ class _Records:
 class RecordWarnings:
     """Warns of the records that the operations of one task drop or retry; owned by its thread.
 
-    Args:
-        task_id: The task.
-        record: The record that the task is processing.
-        time: What time it is for the task.
-
     Attributes:
         calls_again: How often functions were called again.
     """
@@ -69,8 +64,6 @@ class RecordWarnings:
         """Take note that a node drops the present record.
 
         Args:
-            node: The node.
-            reason: Why.
             details: Returns what else the log tells of this record.
             level: How loud.
         """
@@ -80,9 +73,7 @@ class RecordWarnings:
         """Take note that a node calls its function again with the present record.
 
         Args:
-            node: The node.
             error: What the function raised last; None where that is not known any more.
-            calls: How often.
         """
         self.calls_again += calls
         reason = "errors that passed" if error is None else type(error).__name__

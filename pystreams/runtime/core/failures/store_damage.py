@@ -19,7 +19,6 @@ class Damageable(Protocol):
     """A task.
 
     Attributes:
-        task_id: Its id.
         damage: What the store said, since the task last went back to a commit; else None.
     """
 

@@ -14,8 +14,6 @@ class Deserializers(NamedTuple):
     """How a queue's records are decoded.
 
     Attributes:
-        key: Of keys.
-        value: Of values.
         see_headers: Whether both take a record's headers as well.
     """
 

@@ -29,7 +29,6 @@ class PartitionGroup:
     """The record queues of one task.
 
     Args:
-        queues: One a partition.
         max_task_idle_ms: How long to wait for empty queues; see the module.
         known_lag: Tells how many records the broker holds beyond what was polled of a partition;
             None when it is not known.
@@ -131,7 +130,6 @@ class PartitionGroup:
 
         Args:
             entries_of: Returns what is committed with the offsets of a topic.
-            numbers: What is committed with all.
         """
         return {
             partition: CommittedOffset(

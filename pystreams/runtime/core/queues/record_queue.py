@@ -56,15 +56,12 @@ class RecordQueue:
 
     Args:
         task_id: The task, for error messages.
-        partition: The partition.
-        node: Name of the source node.
         step: Feeds a record to the source's children.
         deserializers: Of keys and values.
         extractor: Where timestamps come from.
         handler: Decides about records that can't be decoded.
 
     Attributes:
-        partition: The partition.
         step: Feeds a record to the source's children.
         next_offset: See the module's invariants; the task sets it to the committed offset, None
             without one, until the first record.

@@ -75,7 +75,6 @@ class QueueRun:
     """A run of one queue.
 
     Args:
-        queue: The queue.
         count: How many of its next records.
     """
 

@@ -43,7 +43,6 @@ class ApplicationShutdown:
 
     Args:
         thread: The name of the thread that has failed; it has left the group.
-        parts: What that thread was made of.
     """
 
     def __init__(self, thread: str, parts: ThreadParts) -> None:

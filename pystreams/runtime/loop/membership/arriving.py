@@ -35,8 +35,6 @@ class Arrival:
     """The first join of one thread; later ones are not held up.
 
     Args:
-        name: The thread's name.
-        parts: What the thread is made of.
         see: Told of each look.
     """
 

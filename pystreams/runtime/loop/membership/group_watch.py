@@ -78,12 +78,8 @@ class GroupWatch:
     """Watches the group for one thread; owned by it.
 
     Args:
-        name: The thread's name.
-        parts: What the thread is made of.
-        manager: The thread's tasks.
         consumer: Returns the thread's consumer (it may be replaced).
         absence: Whether the thread has a share.
-        join: Joins the group.
 
     Attributes:
         ready: Whether tasks may start: the group was seen without another topology.

@@ -48,7 +48,6 @@ class LeftOpen:
 
     Args:
         thread: The thread's name, for the log.
-        parts: What the thread is made of.
         assigned: Returns the partitions that the thread has now.
     """
 

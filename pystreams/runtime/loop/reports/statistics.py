@@ -12,7 +12,6 @@ class ThreadStatistics:
     """One stream thread, at one moment.
 
     Attributes:
-        tasks_running: Tasks that process.
         tasks_restoring: Tasks on their way there.
         processed_records: Records processed since the thread started.
         dropped_records: Records dropped by running tasks.
@@ -68,7 +67,6 @@ def together(state: str, processes: Sequence[Statistics]) -> Statistics:
 
     Args:
         state: What to call the state they are in.
-        processes: Their statistics.
     """
     threads = sum(process.threads for process in processes)
     return Statistics(state=state, threads=threads, **_sums(processes))

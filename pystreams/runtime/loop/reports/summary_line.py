@@ -13,7 +13,6 @@ class SummaryLine:
     """The summaries of one thread.
 
     Args:
-        thread: The thread's name.
         interval_ms: How far apart they are, `log.summary.interval.ms`; below 1 there are none.
         clock: Tells when one is due.
     """

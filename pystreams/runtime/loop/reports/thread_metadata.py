@@ -13,7 +13,6 @@ class TaskMetadata:
     """One task, active or standby, at one moment.
 
     Attributes:
-        task_id: The task.
         state: Where it is in its life: "restoring", "running", ...; "standby" for one that is
             kept warm.
         partitions: What it reads, or would read.
@@ -52,10 +51,8 @@ class ThreadMetadata:
     """One stream thread, at one moment.
 
     Attributes:
-        thread_name: Its name.
         silent_ms: How long ago it last went round its loop (ms).
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
-        active_tasks: Its tasks.
         standby_tasks: What it keeps warm for other processes.
         at_work: The task and the record that it processes at this moment; nothing if none.
     """

@@ -54,11 +54,7 @@ class ThreadMetrics:
     """Metrics of one thread.
 
     Args:
-        name: The thread's name.
-        manager: Its tasks.
         restorer: Tells what is still to restore.
-        recording: How metrics are recorded.
-        clock: The clock.
     """
 
     def __init__(
@@ -228,8 +224,6 @@ def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metri
     """Return the metrics of the global stores of a process; callable from any thread.
 
     Args:
-        name: The thread's name.
-        task: What fills them.
         remaining_records: How many offsets are still to go until they are filled, at most.
     """
     tags: Tags = (("thread-id", name), ("task-id", str(GLOBAL_TASK_ID)))

@@ -34,13 +34,8 @@ class ThreadReport:
     """Publishes the numbers of one thread.
 
     Args:
-        manager: The thread's tasks.
-        restorer: Tells what is restored.
-        committer: Tells what is committed.
-        processing: Tells what is uncommitted.
         consumer: Returns the thread's consumer (it may be replaced).
         unread_partitions: Tells how many of them nobody in the group reads.
-        clock: The clock.
 
     Attributes:
         latest: The numbers published last; safe to read from any thread.
@@ -241,11 +236,9 @@ class _Answer(NamedTuple):
     """What a task says, or several together.
 
     Attributes:
-        dropped: Records dropped.
         calls_again: How often functions were called again.
         known: Partitions of which it is known how many records wait.
         lag: How many wait there, buffered ones included.
-        processed: Records processed.
     """
 
     dropped: int
@@ -259,7 +252,6 @@ class _Seen(NamedTuple):
     """What is known of a task.
 
     Attributes:
-        answer: What it said last.
         lags: What waits, by topic.
         progressed_ms: When it was last seen to have processed something (ms), None if never.
         waits_since_ms: Since when something waits and nothing was processed, on the monotonic

@@ -64,7 +64,6 @@ class ProgressLog:
 
         Args:
             progress: How far it is.
-            restores: What is restored.
         """
         now = self._clock.monotonic_ms()
         if now - self._logged_ms < _LOG_EVERY_MS:

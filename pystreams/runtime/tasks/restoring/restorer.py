@@ -136,7 +136,6 @@ class Restorer:
         """Start to restore a task's stores to the end; if they were followed, what is left.
 
         Args:
-            state: The state of the task.
             committed: The next offsets of its input. What is restored from input is so up to
                 there: what comes after is still to be processed.
 

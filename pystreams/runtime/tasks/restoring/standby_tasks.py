@@ -71,9 +71,6 @@ class StandbyTasks:
     """Keeps tasks of other processes warm; owned and called by one thread.
 
     Args:
-        parts: What the thread is made of.
-        settings: What its tasks share.
-        restorer: Follows changelogs.
         tasks: The tasks that the thread runs.
 
     Attributes:
@@ -142,7 +139,6 @@ class StandbyTasks:
         """Hand the state of a task over to who runs it here now; None if none was kept.
 
         Args:
-            task_id: The task.
             partitions: What it reads.
         """
         self._wanted.pop(task_id, None)

@@ -83,7 +83,6 @@ def is_damage(text: str, directory: Path) -> bool:
     """Return whether an error's text says that a store's files are damaged, or not there.
 
     Args:
-        text: The error's.
         directory: The store's directory; its name says nothing about the error.
     """
     said = text.replace(str(directory), "")

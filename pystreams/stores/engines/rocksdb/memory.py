@@ -33,7 +33,6 @@ class RocksDBMemory:
     totals bound what RocksDB holds, up to the block each open iterator pins.
 
     Attributes:
-        block_cache_bytes: Capacity of the block cache.
         write_buffer_bytes: Memtables of all stores together; beyond it, memtables are flushed.
     """
 

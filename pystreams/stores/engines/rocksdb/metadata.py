@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 def read_metadata(name: str, directory: Path) -> dict[bytes, bytes]:
     """Return what is in the column family `offsets`; nothing where there is no database.
 
-    Args:
-        directory: Its directory.
-
     Raises:
         StateStoreError: It can't be read, or is damaged.
     """

@@ -52,7 +52,6 @@ def write(
     """Write a batch, waiting for stalls to end.
 
     Args:
-        native: The database.
         make_batch: Makes the batch; called again for another try, because a refused batch is
             spent.
         options: See `write_options`.

@@ -30,7 +30,6 @@ class Passage:
     """What is to be known of a join whose records wait.
 
     Attributes:
-        record: The record that the task is processing.
         waited: Stands for the message of a record that has waited.
         grace_period_ms: How long records wait, in stream time.
         serialize_key: Turns keys into bytes; may raise anything.
@@ -63,7 +62,6 @@ class Passage:
         """Return the function that takes a record, of a grace period above 0.
 
         Args:
-            line: What is in memory.
             counted: The buffer's bytes.
             leave_until: Takes out what is due at a time (ms).
         """

@@ -161,7 +161,6 @@ class TimeOrderedBuffer(BufferedStateStore):
             key: Its key in bytes, or what `in_bytes` makes them of.
             value: Likewise.
             timestamp: Its time (ms).
-            headers: Its headers.
             message: The message it was made of; None for what a punctuation has made.
             data_bytes: Bytes of key and value.
             until: See `leave_until`; -1 lets none go.
@@ -252,7 +251,6 @@ class TimeOrderedBuffer(BufferedStateStore):
         """Return what tells where a record came from, and how many bytes it is once stored.
 
         Args:
-            message: The message it was made of.
             size: Bytes of its key, value and headers.
         """
         if message is None:

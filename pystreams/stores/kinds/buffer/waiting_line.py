@@ -86,7 +86,6 @@ class WaitingLine:
         """Take out the records up to a time (ms), in order.
 
         Args:
-            time: The time.
             beyond: From which time (ms) on there are others, which are not here.
         """
         in_order, late = self.in_order, self.late

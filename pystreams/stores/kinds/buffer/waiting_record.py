@@ -45,7 +45,6 @@ class WaitingRecord(NamedTuple):
         key: Its key's bytes.
         value: Its value's bytes.
         timestamp: Its timestamp (ms).
-        headers: Its headers.
         topic: Where it came from.
         partition: Likewise.
         offset: Likewise.
@@ -61,13 +60,7 @@ class WaitingRecord(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where a record came from; a class of its own, because messages may be tuples too.
-
-    Attributes:
-        topic: The topic.
-        partition: The partition.
-        offset: The offset.
-    """
+    """Where a record came from; a class of its own, because messages may be tuples too."""
 
     topic: str
     partition: int
@@ -97,12 +90,7 @@ SIZE_BYTES: Final = 6
 
 
 class InBytes(NamedTuple):
-    """Turns keys and values of a buffer into bytes; not asked about what is bytes already.
-
-    Attributes:
-        key: For keys.
-        value: For values.
-    """
+    """Turns keys and values of a buffer into bytes; not asked about what is bytes already."""
 
     key: Callable[[Any], bytes] = bytes
     value: Callable[[Any], bytes] = bytes
@@ -123,9 +111,6 @@ class WaitingMessage:
 
     Args:
         in_bytes: Of the join's buffer.
-
-    Attributes:
-        waiting: The record.
     """
 
     __slots__ = ("_in_bytes", "waiting")

@@ -63,7 +63,6 @@ def row_changes(messages: Sequence[ConsumedMessage], saw: Callable[[int], None])
     are due.
 
     Args:
-        messages: The records.
         saw: Called with the highest of their timestamps (ms).
     """
     last = {key: message for message in messages if (key := message.key()) is not None}

@@ -63,7 +63,6 @@ class LiveRows:
     """Reads rows that are not over, by plain keys, from a reader of stored ones.
 
     Args:
-        reader: Reads stored keys.
         ttl_ms: How long a row lives.
         stream_time: Returns the stream time (ms) that the reads are to go by.
     """
@@ -109,7 +108,6 @@ class ExpiringRows(LiveRows):
     """The rows of one store, for its owner.
 
     Args:
-        buffer: Holds them.
         ttl_ms: How long a row lives.
         plain: Whether what is written is the bare value, to be stored behind the timestamp.
 

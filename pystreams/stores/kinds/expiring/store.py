@@ -35,7 +35,6 @@ class ExpiringStore(TypedStore[K, R]):
 
     Args:
         buffer: The bytes-level store, restored by `row_changes`; owned by this object from now on.
-        rows: The rows in it.
         ttl_ms: How long a row lives, in stream time.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.

@@ -77,7 +77,6 @@ class RestoredChanges:
 
     Args:
         store: The store's name, for error messages.
-        engine: What is restored.
         totals: What is known of it, kept up to date.
         committed: What to count from; whatever was counted and not written is forgotten.
     """

@@ -136,7 +136,6 @@ class SuppressionBuffer(TypedStateStore[K, V]):
 
         Args:
             time: When it is to leave (ms); not looked at if the key is buffered already.
-            key: Its key.
             change: Its new and its old value.
             record: The record that led to it, with the timestamp and headers it is to leave with.
 

@@ -95,7 +95,6 @@ class VersionReader:
     """Reads versions: for the store's owner, or for other threads.
 
     Args:
-        read: Returns rows.
         index: Where there are rows.
         segments: Stream time and history retention.
         committed: Go by the stream time of the last commit, not by the present one.

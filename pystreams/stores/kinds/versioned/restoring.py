@@ -36,7 +36,6 @@ class RestoredRows:
     Args:
         engine: Holds the rows from before the batch.
         index: Where there are rows; kept up to date.
-        segments: Cuts time.
 
     Attributes:
         changes: The rows that the batch has written.

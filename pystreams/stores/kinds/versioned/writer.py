@@ -42,10 +42,8 @@ class VersionWriter:
     Every put is one that history retention admits, so that the segments it touches are live.
 
     Args:
-        segments: Cuts time.
         index: Where there are rows; kept up to date.
         read: Returns rows, with what was written before.
-        write: Writes rows.
     """
 
     __slots__ = ("_index", "_read", "_segments", "_write")

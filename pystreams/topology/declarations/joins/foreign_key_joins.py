@@ -91,7 +91,6 @@ def join_by_foreign_key(
 
     Args:
         table: The table whose rows name others.
-        foreign: The table of those.
         foreign_key: Called with (value), or with (key, value) as the call says.
         table_joined: Where subscriptions and responses go.
 

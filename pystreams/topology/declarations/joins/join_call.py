@@ -12,12 +12,10 @@ class JoinCall:
     """A call of `join`, `left_join` or `outer_join`.
 
     Attributes:
-        kind: Which of them.
         joiner: The user's function.
         windows: What was given as such; None for a join with a table.
         with_key: Whether the joiner takes the key too.
         joined: Options as an object, if they are given so.
-        options: Options as keywords.
         key_selector: Which row of a global table; None for a join with anything else.
     """
 

@@ -77,7 +77,6 @@ class TableJoinCall:
     """A call of a table's `join`, `left_join` or `outer_join`.
 
     Attributes:
-        kind: Which of them.
         joiner: The user's function.
         with_key: Whether it takes the key too.
         node_name: Name of the result's node, and beginning of the others'.

@@ -88,7 +88,6 @@ class ProcessorGraphNode(GraphNode):
     """One operator, with the stores it uses.
 
     Attributes:
-        operator: What it does.
         stores: Names of stores that others add and this node reads or writes.
         looks_into: Names of stores that others add and this node reads.
     """

@@ -47,7 +47,6 @@ class TableStore:
         """Name the store; a number is used up only if the user gave no name.
 
         Args:
-            options: What the user asked for.
             prefix: Begins a generated name.
             serdes: Taken where the options have none.
         """

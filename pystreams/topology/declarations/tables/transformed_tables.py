@@ -34,7 +34,6 @@ class TransformedNode(TableNode):
 
     Attributes:
         above: The other one.
-        supplier: Makes the transformers.
         connected: Names of the stores that they use, added by others.
         brought: Builders of the stores that their supplier brings.
     """

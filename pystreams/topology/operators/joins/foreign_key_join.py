@@ -57,8 +57,6 @@ class SubscriptionSendOperator:
         topic: The subscription topic, without the application's prefix.
         foreign_key_of: Called with (key, value) of a primary row; returns its foreign key, or None.
         left: Whether rows without a foreign row are in the result.
-        foreign_key_serde: Serde of foreign keys.
-        primary_key_serde: Serde of primary keys.
         value_serde: Serde of the primary table's values.
     """
 
@@ -138,8 +136,6 @@ class SubscriptionReceiveOperator:
     Attributes:
         topic: The subscription topic, without the application's prefix.
         store: Keeps subscriptions by foreign and primary key.
-        foreign_key_serde: Serde of foreign keys.
-        primary_key_serde: Serde of primary keys.
     """
 
     topic: str
@@ -184,7 +180,6 @@ class SubscriptionAnswerOperator:
 
     Attributes:
         topic: The subscription topic, without the application's prefix.
-        foreign_key_serde: Serde of foreign keys.
         table: How to look into the foreign table.
     """
 
@@ -235,8 +230,6 @@ class ForeignTableOperator:
     Attributes:
         topic: The subscription topic, without the application's prefix.
         store: Keeps subscriptions by foreign and primary key.
-        foreign_key_serde: Serde of foreign keys.
-        primary_key_serde: Serde of primary keys.
     """
 
     topic: str
@@ -286,8 +279,6 @@ class ResponseOperator:
     Attributes:
         topic: The subscription topic, without the application's prefix.
         table: How to look into the primary table.
-        primary_key_serde: Serde of its keys.
-        value_serde: Serde of its values.
         foreign_key_of: Called with (key, value) of a primary row; returns its foreign key, or None.
         joiner: Called with (key, value, foreign value).
         left: Whether rows without a foreign row are in the result.

@@ -51,7 +51,6 @@ class Subscription(NamedTuple):
 
     Attributes:
         hash: Of the primary row's value, 16 bytes; None without one.
-        instruction: What is to be done.
         primary_key: The primary row's key.
         primary_partition: Where the answer goes; None of version 0.
     """
@@ -98,7 +97,6 @@ class SubscriptionSerde:
     Args:
         inner: Serde of primary keys; None takes the configured default of keys.
         topic: The subscription topic, as it is called without the application's prefix.
-        store: Name of the store that keeps subscriptions.
     """
 
     def __init__(self, inner: Serde[Any] | None, topic: str, store: str) -> None:

@@ -39,7 +39,6 @@ class GraceJoinOperator:
     """Joins a stream with a versioned table after a grace period.
 
     Attributes:
-        join: The join itself.
         buffer: Name of the buffer's store.
         grace_period_ms: How long records wait, in stream time.
         key_serde: How keys are kept; the configured default when None.
@@ -130,7 +129,6 @@ class GraceJoinOperator:
         """Return the step of a join whose records also leave while its input is silent.
 
         Args:
-            node: The join's node.
             step: Takes a record.
             let_go: Lets those go up to a later time.
         """

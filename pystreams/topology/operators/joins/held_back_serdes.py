@@ -28,7 +28,6 @@ class TimestampedKeyAndJoinSide(NamedTuple):
     Attributes:
         timestamp: Its time (ms).
         left: Whether it is of the left stream.
-        key: Its key.
     """
 
     timestamp: int

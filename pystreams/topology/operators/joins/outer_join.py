@@ -54,7 +54,6 @@ class OuterJoinOperator:
     Attributes:
         other_store: The window store of the other side's records.
         held_back: The store, common to both sides, of records without a match.
-        join: Makes the results.
         left: Whether this is the left side.
         outer: Whether records of this side without a match are joined with None.
         other_outer: Whether those of the other side are.

@@ -22,8 +22,6 @@ class SelfJoinOperator:
     """The join; it is below the node that keeps the records, and sees each before it is kept.
 
     Attributes:
-        store: The window store.
-        join: Makes the results.
         before_ms: How much earlier than the left record the right one may be (ms, inclusive).
         after_ms: How much later (ms, inclusive).
         retention_ms: How far behind the stream time a record may be to be joined with itself (ms,

@@ -109,7 +109,6 @@ class StreamStreamJoinOperator:
 
     Attributes:
         other_store: The window store of the other side's records.
-        join: Makes the results.
         before_ms: How much earlier than this side's record the other's may be (ms, inclusive).
         after_ms: How much later (ms, inclusive).
     """

@@ -156,8 +156,6 @@ class JoinedView:
     """The view of a joined table without a store: both tables' views, joined when asked.
 
     Args:
-        left: View of the left table.
-        right: View of the right one.
         join: What becomes of two rows.
     """
 

@@ -58,9 +58,6 @@ class Unanswered:
 class KeysOfNow:
     """Keys to which something has happened at the present stream time.
 
-    Args:
-        time: The task's.
-
     Attributes:
         keys: The keys, perhaps of a time that has passed.
     """

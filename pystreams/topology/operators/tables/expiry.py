@@ -27,8 +27,6 @@ class TableExpiry:
     """The expiry of one table in one task.
 
     Args:
-        node: The table's node.
-        store: Its store.
         forwards: Whether changes are forwarded here, and not by a record cache.
         send_old_values: Whether they carry old values.
     """

@@ -40,7 +40,6 @@ class SuppressOperator(TableOperator):
     """Holds back changes.
 
     Attributes:
-        store: Name of its buffer.
         wait_ms: How long they wait (ms, in stream time), from their record's time on or from the
             end of their key's window.
         until_window_closes: Whether that is the window's end, and deletions end here.
@@ -201,12 +200,7 @@ class _Emissions:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedView:
-    """The view of a suppressed table: what went on, which is what its parent had before.
-
-    Attributes:
-        parent: View of the table that is suppressed.
-        store: Name of the buffer.
-    """
+    """The view of a suppressed table: what went on, which is what its parent had before."""
 
     parent: TableView
     store: str

@@ -65,7 +65,6 @@ class StoreView:
     """The view of a table that has a store: the store itself.
 
     Args:
-        store: The store.
         sent: Whether rows are wanted as they were sent downstream, not those that wait in the
             record cache for the next flush.
     """
@@ -100,7 +99,6 @@ class DerivedView:
     """The view of a table without a store: its parent's view, with a function over it.
 
     Args:
-        parent: View of the table it is made of.
         derive: Called with (key, value); returns the value this table has, or None.
     """
 
@@ -170,8 +168,6 @@ def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -
     record that has shown it.
 
     Args:
-        node: The table's node.
-        store_name: The store's name.
         send_old_values: Whether changes carry old values.
     """
     store = node.task.store(store_name)
@@ -212,7 +208,6 @@ def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> boo
     """Let a caching store forward a table's changes at each flush.
 
     Args:
-        node: The table's node.
         store: The table's store.
         send_old_values: Whether changes carry old values.
 

@@ -103,8 +103,6 @@ class TransformedView:
     Each node that looks has a transformer of its own, with that node's context.
 
     Args:
-        parent: View of the table it is made of.
-        supplier: Makes the transformers.
         transformer_stores: Names of the stores that the transformers are connected to.
         table: Name of the table's node.
     """

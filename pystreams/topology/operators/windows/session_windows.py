@@ -43,11 +43,8 @@ class SessionWindowOperator(TableOperator):
     """Folds the records of each key and session; one without a key is dropped.
 
     Attributes:
-        store: Keeps the results.
         windows: How time is cut.
-        fold: What is done with the records of a session.
         emit: When results are sent on.
-        late: Who gets late records.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
             None waits for records.
     """
@@ -112,9 +109,7 @@ class _Sessions:
 
         Args:
             key: The record's key.
-            value: Its value.
             timestamp: Its timestamp (ms).
-            headers: Its headers.
             earliest_end: Sessions that ended before this time (ms) are none of it.
         """
         close_time = self._time.stream_time - self._open_ms

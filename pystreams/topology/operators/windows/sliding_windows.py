@@ -57,11 +57,8 @@ class SlidingWindowOperator(TableOperator):
     """Folds the records of each key and window.
 
     Attributes:
-        store: Keeps the results.
         windows: How time is cut.
-        fold: What is done with the records of a window.
         emit: When results are sent on.
-        late: Who gets late records.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
             None if it never does.
     """

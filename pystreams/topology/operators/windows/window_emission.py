@@ -30,9 +30,7 @@ class WindowTime:
     """The stream time of one operator in one task, and what is done with late records.
 
     Args:
-        node: The operator's node.
         store: The store of its results; its stream time counts where none is committed.
-        late: Who gets late records.
 
     Attributes:
         stream_time: The highest timestamp (ms) it has met; -1 before the first.
@@ -69,10 +67,7 @@ class WindowTime:
         """Count a record as dropped because a window is closed; the log tells the first of many.
 
         Args:
-            key: The record's.
-            value: The record's.
             timestamp: The record's (ms).
-            window: The window it is late for.
             shown: The window, as the log shall show it.
             close_time: Until when windows are closed (ms).
         """
@@ -104,10 +99,6 @@ class FinalResults:
 
     However fast stream time goes, results wait for the clock no longer than the store keeps more
     than its retention while it is restored: a segment of stream time. So none is lost with a disk.
-
-    Args:
-        node: The operator's node.
-        store: Name of the store of its results.
 
     Attributes:
         closed_until: Windows that close by this time (ms) were sent on; -1 before the first.
