@@ -65,7 +65,7 @@ class Lookout:
     offset_reset: str
     waiting: Waiting = REAL_WAITING
 
-    def need(self, above: int, staging: Path) -> BackfillNeed:
+    def look(self, above: int, staging: Path) -> BackfillNeed:
         """Return whether there is a backfill to do.
 
         Args:

@@ -188,7 +188,7 @@ def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
     return {
         "tasks": numbers.tasks_restoring,
         "restored_records": numbers.restored_records,
-        **_pace(remaining, records_per_s),
+        **_time_left(remaining, records_per_s),
     }
 
 
@@ -215,11 +215,11 @@ def _restore_of_store(row: dict[str, Any], records_per_s: float) -> dict[str, An
         return None
     return {
         "restored_records": row["restored_records_total"],
-        **_pace(remaining, records_per_s),
+        **_time_left(remaining, records_per_s),
     }
 
 
-def _pace(remaining: int, records_per_s: float) -> dict[str, Any]:
+def _time_left(remaining: int, records_per_s: float) -> dict[str, Any]:
     return {
         "remaining_records": remaining,
         "records_per_s": records_per_s,

@@ -61,7 +61,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.publishing_mark import PublishingMark
 from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
-from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -273,12 +273,12 @@ class Publisher:
     def _fence(self) -> None:
         """Abort what a dead publisher left open: its offsets would be waited for."""
         names = ["publisher", *(str(task.task_id) for task in self._publication.tasks)]
-        side_by_side = SideBySide(self._waiting.make_pool)
+        concurrent = ConcurrentCalls(self._waiting.make_pool)
         try:
             with_producer = self._transactions.with_producer
-            side_by_side.run(lambda name: with_producer(name, lambda _: None), names)
+            concurrent.run(lambda name: with_producer(name, lambda _: None), names)
         finally:
-            side_by_side.close()
+            concurrent.close()
 
     # ------------------------------------------------------------------ claim and hand-over
 

@@ -104,7 +104,7 @@ class FirstBackfill:
             What this process is to end with; None to go on and stream.
 
         Raises:
-            StreamsError: As `first_backfill.Lookout.need`.
+            StreamsError: As `first_backfill.Lookout.look`.
         """
         from pystreams.cli.processes.children import run_before
 
@@ -134,7 +134,7 @@ class FirstBackfill:
         admin = ConfluentClients(config).admin()
         lookout = Lookout(plan, admin, str(consumer["auto.offset.reset"]))
         above = self.options.backfill_above
-        return lookout.need(ABOVE_RECORDS if above is None else above, output)
+        return lookout.look(ABOVE_RECORDS if above is None else above, output)
 
     def command(self, need: BackfillNeed) -> list[str]:
         """Return the command line of the backfill: the same application, and Spark's options."""

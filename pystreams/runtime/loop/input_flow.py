@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.runtime.ports import ConsumerPort, PartitionBatch
 from pystreams.runtime.settings import PollSettings
 from pystreams.runtime.tasks.task_manager import TaskManager
@@ -68,12 +68,12 @@ class InputFlow:
             self._consumer().pause(sorted(new))
             self._paused |= new
 
-    def poll_timeout_s(self, pace: Pace, now_ms: int) -> float:
+    def poll_timeout_s(self, timing: LoopTiming, now_ms: int) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`.
 
         Nor past the next try of a record, `now_ms` being the wall clock's time (ms).
         """
-        timeout_ms = min(self._settings.poll_ms, pace.until_commit_ms() + 1)
+        timeout_ms = min(self._settings.poll_ms, timing.until_commit_ms() + 1)
         for task in self._manager.active.awaiting():
             if task.held.awaits_answers:
                 timeout_ms = min(timeout_ms, _ANSWERS_MS)

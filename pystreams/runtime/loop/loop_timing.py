@@ -31,7 +31,7 @@ _GROWTH = 4
 _POLL_MS = 1000.0
 
 
-class Pace:
+class LoopTiming:
     """Tells one stream thread how far to go; belongs to the thread.
 
     Args:

@@ -28,7 +28,7 @@ from pystreams.runtime.core.uncommitted_growth import (
     Admission,
     FlushGrowth,
 )
-from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.runtime.ports import PartitionBatch
 from pystreams.runtime.settings import MemoryLimits
 from pystreams.runtime.tasks.producers import TaskProducers
@@ -42,7 +42,7 @@ class Processing:
 
     Args:
         memory: What the thread's stores may hold.
-        pace: How far a run goes, and when a commit is due.
+        timing: How far a run goes, and when a commit is due.
         commit: Commits all tasks; returns False when that failed for some of them.
 
     Attributes:
@@ -57,7 +57,7 @@ class Processing:
         manager: TaskManager,
         producers: TaskProducers,
         memory: MemoryLimits,
-        pace: Pace,
+        timing: LoopTiming,
         commit: Callable[[], bool],
         clock: Clock,
     ) -> None:
@@ -66,7 +66,7 @@ class Processing:
         self._producers = producers
         self._uncommitted_max_bytes = memory.uncommitted_max_bytes
         self._cache_max_bytes = memory.cache_max_bytes
-        self._pace = pace
+        self._timing = timing
         self._commit = commit
         self._clock = clock
         self._flush_growth = FlushGrowth()
@@ -110,7 +110,7 @@ class Processing:
             if run is None:
                 self._active.note(task)
                 continue
-            count = run.length_within(self._pace.run_records)
+            count = run.length_within(self._timing.run_records)
             admission = self._admit(task, run, count)
             if not admission.records:
                 if not self._can_commit():
@@ -128,8 +128,8 @@ class Processing:
             with _left_to_the_commit(task):
                 processed += self._run(task, run, admission)
             self._active.ran(task)
-            due = task.commit_requested or not self._pace.until_commit_ms()
-            if (due and not self._commit()) or self._pace.poll_due():
+            due = task.commit_requested or not self._timing.until_commit_ms()
+            if (due and not self._commit()) or self._timing.poll_due():
                 break
         self._refused = refused and not processed
         return processed
@@ -227,7 +227,7 @@ class Processing:
         if task in self._unsent or not task.ready(self._now_ms):
             return None
         task.time.now_ms = self._now_ms
-        return task.next_run(max(map(self._pace.run_records, task.partitions)))
+        return task.next_run(max(map(self._timing.run_records, task.partitions)))
 
     def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:
         limit_bytes = self._uncommitted_max_bytes
@@ -247,13 +247,13 @@ class Processing:
         if room_bytes is not None and self._cache_max_bytes:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
-        self._pace.begin_run()
+        self._timing.begin_run()
         self.at_work = task
         processed = task.process(run, admission.records, room_bytes)
         self.processed_records += processed
         task.punctuate_stream_time()
         self.at_work = None
-        self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
+        self._timing.end_run({queue.partition: count for queue, count in run.taken().items()})
         task.counts.measure_latency(self._clock.now_ms())
         if task.held.possible:
             self._active.note(task)

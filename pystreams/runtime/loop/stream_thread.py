@@ -37,10 +37,10 @@ from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.input_flow import InputFlow
-from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.runtime.loop.membership.arriving import Arrival
 from pystreams.runtime.loop.membership.group_watch import GroupWatch
-from pystreams.runtime.loop.membership.waiting_for_partitions import Absence
+from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.reports.statistics import ThreadStatistics
@@ -50,7 +50,7 @@ from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.reports.thread_report import ThreadReport
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import CommitFailure, Committer
-from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import restorer_of_thread
@@ -95,17 +95,17 @@ class StreamThread:
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
         )
         self._restorer = restorer_of_thread(self.name, parts)
-        self._side_by_side = SideBySide(parts.make_waiting_pool)
+        self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
         self._manager = TaskManager(
-            parts, lambda: self._consumer, self._producers, self._side_by_side, self._restorer
+            parts, lambda: self._consumer, self._producers, self._concurrent, self._restorer
         )
-        self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)
-        self._pace = Pace(parts.clock, parts.settings.commit_interval_ms)
+        self._committer = Committer(lambda: self._consumer, self._producers, self._concurrent)
+        self._timing = LoopTiming(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(
             manager=self._manager,
             producers=self._producers,
             memory=parts.settings.memory,
-            pace=self._pace,
+            timing=self._timing,
             commit=self._commit,
             clock=parts.clock,
         )
@@ -123,10 +123,10 @@ class StreamThread:
             clock=parts.clock,
         )
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
-        self._absence = Absence(self.name, clock, parts.settings.membership)
+        self._waiting = WaitingForPartitions(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
         self._group = GroupWatch(
-            self.name, parts, self._manager, lambda: self._consumer, self._absence, self.join_group
+            self.name, parts, self._manager, lambda: self._consumer, self._waiting, self.join_group
         )
         self._arrival = Arrival(self.name, parts, self._group.left_open.see)
 
@@ -145,7 +145,7 @@ class StreamThread:
         A member that the group has put out has no tasks and knows no share. Under KIP-848 that
         is believed for a session and 15 s: then it is taken for one without partitions.
         """
-        return not self._absence.lasts and self._manager.settled()
+        return not self._waiting.lasts and self._manager.settled()
 
     def local_tasks(self, store: str) -> list[StreamTask]:
         """Return the tasks that have a store, in whatever state, for reads of other threads."""
@@ -184,7 +184,7 @@ class StreamThread:
 
     def join_group(self) -> None:
         """Subscribe to the topology's topics."""
-        self._absence.begins()
+        self._waiting.begins()
         self._group.joins()
         self._producers.prepare()
         plan = self._parts.plan
@@ -195,7 +195,7 @@ class StreamThread:
     def run_once(self) -> int:
         """Run one iteration; return how many records it processed, 0 when it joined again."""
         try:
-            self._absence.check()
+            self._waiting.check()
             self._arrival.go_on()
             return self._iterate()
         except TaskMigratedError as error:
@@ -208,9 +208,9 @@ class StreamThread:
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
         moving = self._restorer.active or self._manager.standbys.catching_up
         at_once = (busy and not self._processing.waits_for_a_retry) or (moving and not paused)
-        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._pace, now_ms)
+        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._timing, now_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
-        self._pace.polled()
+        self._timing.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         self._processing.buffer(batches, self._clock.now_ms())
@@ -228,7 +228,7 @@ class StreamThread:
             self._processing.go_on(now_ms)
             here = 0 if paused else self._processing.round(now_ms)
             processed += here
-            if not here or self._stop.is_set() or self._pace.poll_due():
+            if not here or self._stop.is_set() or self._timing.poll_due():
                 break
         if not paused:
             self._processing.punctuate(now_ms)
@@ -247,14 +247,14 @@ class StreamThread:
         _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
         self._manager.assign(partitions)
         self._manager.close_suspended()
-        self._absence.ends()
+        self._waiting.ends()
         self._group.shared_out()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
         _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
         self._commit(leaving=True)
-        self._absence.begins_by_revocation()
+        self._waiting.begins_by_revocation()
         self._group.joins()
         keep = self._settings.membership.static and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)
@@ -263,7 +263,7 @@ class StreamThread:
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else; called from within `poll`."""
         _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
-        self._absence.begins()
+        self._waiting.begins()
         before = self._manager.running()
         self._manager.lose(partitions)
         self._input.forget(partitions)
@@ -273,13 +273,13 @@ class StreamThread:
                     # It holds what the lost tasks have sent, which must never be committed.
                     self._abort(producer, before)
                     self._revive(self._manager.running())
-        self._absence.begins()  # Again: aborting may have waited long for the broker.
+        self._waiting.begins()  # Again: aborting may have waited long for the broker.
 
     # ------------------------------------------------------------------ commit
 
     def _maybe_commit(self) -> None:
         asked = self._manager.active.commit_requested
-        if asked or self._processing.over_limit or not self._pace.until_commit_ms():
+        if asked or self._processing.over_limit or not self._timing.until_commit_ms():
             self._commit()
 
     def _commit(self, *, leaving: bool = False) -> bool:
@@ -290,16 +290,16 @@ class StreamThread:
         failures = self._committer.commit(committing, leaving=leaving)
         for task in committing:
             self._manager.active.note(task)
-        self._pace.committed()
+        self._timing.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
         # What waits for a record to be tried again was put off, neither committed nor failed.
         if any(task.task_id in succeeded and not task.held.commit_put_off for task in committing):
-            self._metrics.committed(started_ms, self._pace.committed_ms)
+            self._metrics.committed(started_ms, self._timing.committed_ms)
         self._failing.keep(self._manager.tasks, succeeded)
         if failures:  # One pause for all, when none of them holds a transaction open any more.
             self._stop.wait(max(map(self._recover, failures)))
-        self._purge.after_commit(self._pace.committed_ms)
+        self._purge.after_commit(self._timing.committed_ms)
         return not failures
 
     def _recover(self, failure: CommitFailure) -> float:
@@ -349,7 +349,7 @@ class StreamThread:
         """Drop what may belong to somebody else and join the group again with a new client."""
         self._group.fenced(error)
         _log.warning("joining the group again", thread=self.name, why=str(error))
-        self._absence.begins()
+        self._waiting.begins()
         self._manager.close_all()
         self._producers.close()
         self._consumer.close()
@@ -370,7 +370,7 @@ class StreamThread:
             lambda: self._consumer.close(leave=self._leaves),
             self._restorer.close,
             self._producers.close,
-            self._side_by_side.close,
+            self._concurrent.close,
         ]
         for step in steps:
             try:

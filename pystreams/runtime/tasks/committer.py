@@ -25,7 +25,7 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 
 
@@ -57,7 +57,7 @@ class Committer:
 
     Args:
         consumer: Returns the thread's consumer (it may be replaced).
-        side_by_side: Runs several units at once.
+        concurrent: Runs several units at once.
 
     Attributes:
         commits: Kafka commits that succeeded so far.
@@ -67,11 +67,11 @@ class Committer:
         self,
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
-        side_by_side: SideBySide,
+        concurrent: ConcurrentCalls,
     ) -> None:
         self._consumer = consumer
         self._producers = producers
-        self._side_by_side = side_by_side
+        self._concurrent = concurrent
         self.commits = 0
 
     def commit(self, tasks: Sequence[StreamTask], *, leaving: bool = False) -> list[CommitFailure]:
@@ -139,7 +139,7 @@ class Committer:
     def _commit_units(
         self, units: Sequence[CommitUnit], group_metadata: Any
     ) -> list[StreamsError | None]:
-        return self._side_by_side.run(lambda unit: self._commit_unit(unit, group_metadata), units)
+        return self._concurrent.run(lambda unit: self._commit_unit(unit, group_metadata), units)
 
     def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
         producer = unit.producer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
-_MAX_SIDE_BY_SIDE = 32
+_MAX_CALLS = 32
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -19,10 +19,10 @@ _Result = TypeVar("_Result")
 
 def waiting_pool() -> Executor:
     """Return a pool of threads for calls that wait; it starts them as they are needed."""
-    return ThreadPoolExecutor(_MAX_SIDE_BY_SIDE, thread_name_prefix="side-by-side")
+    return ThreadPoolExecutor(_MAX_CALLS, thread_name_prefix="side-by-side")
 
 
-class SideBySide:
+class ConcurrentCalls:
     """Makes calls at the same time, for one thread, which waits for all of them.
 
     Args:

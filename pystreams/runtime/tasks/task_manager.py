@@ -36,7 +36,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
-from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
@@ -56,7 +56,7 @@ class TaskManager:
 
     Args:
         consumer: Returns the thread's consumer (it may be replaced).
-        side_by_side: Initialises several producers at once.
+        concurrent: Initialises several producers at once.
 
     Attributes:
         tasks: All tasks by id, in whatever state.
@@ -73,7 +73,7 @@ class TaskManager:
         parts: ThreadParts,
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
-        side_by_side: SideBySide,
+        concurrent: ConcurrentCalls,
         restorer: Restorer,
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
@@ -89,7 +89,7 @@ class TaskManager:
         self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
-        self._side_by_side = side_by_side
+        self._concurrent = concurrent
         self._restorer = restorer
         self._relogging = Relogging(producers, consumer)
         self._directories = parts.directories
@@ -291,7 +291,7 @@ class TaskManager:
         """Initialise the producers of tasks, all at once; return what came of it for each task."""
         producers = [self._producers.of_task(task.task_id) for task in tasks]
         new = [producer for producer in dict.fromkeys(producers) if not producer.initialized]
-        failed = dict(zip(new, self._side_by_side.run(_initialize, new), strict=True))
+        failed = dict(zip(new, self._concurrent.run(_initialize, new), strict=True))
         return [failed.get(producer) for producer in producers]
 
     def _begin(self, task: StreamTask) -> None:

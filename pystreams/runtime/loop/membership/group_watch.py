@@ -39,7 +39,7 @@ from pystreams.runtime.cluster.partial_tasks import stranded
 from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down
 from pystreams.runtime.loop.membership.fenced_identity import IdentityGuard
 from pystreams.runtime.loop.membership.left_open import LeftOpen
-from pystreams.runtime.loop.membership.waiting_for_partitions import Absence
+from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -79,7 +79,7 @@ class GroupWatch:
 
     Args:
         consumer: Returns the thread's consumer (it may be replaced).
-        absence: Whether the thread has a share.
+        waiting: Whether the thread has a share.
 
     Attributes:
         ready: Whether tasks may start: the group was seen without another topology.
@@ -93,7 +93,7 @@ class GroupWatch:
         parts: ThreadParts,
         manager: TaskManager,
         consumer: Callable[[], ConsumerPort],
-        absence: Absence,
+        waiting: WaitingForPartitions,
         join: Callable[[], None],
     ) -> None:
         self.ready = False
@@ -103,7 +103,7 @@ class GroupWatch:
         self._clock = parts.clock
         self._manager = manager
         self._consumer = consumer
-        self._absence = absence
+        self._waiting = waiting
         self._join = join
         self._every_ms = _EVERY_WITH_STANDBYS_MS if parts.settings.standby_replicas else _EVERY_MS
         self._spread_ms = self._spread(0)
@@ -187,7 +187,7 @@ class GroupWatch:
             self._parts.shut_down(FatalStreamsError(_told_to_end(asking)))
         elif self._stands_by_since_ms is not None:
             self._stand_by_on(others, self._stands_by_since_ms)
-        elif self._absence.lasts:
+        elif self._waiting.lasts:
             if not group.settled:
                 self._tell_for_whom_it_waits(others)
         elif group.settled:
@@ -311,7 +311,7 @@ class GroupWatch:
         self._stay_out()
 
     def _stay_out(self) -> None:
-        self._absence.begins()
+        self._waiting.begins()
         self._look_in(_SOON_MS + self._spread_ms)
 
     # ------------------------------------------------------------------ the log

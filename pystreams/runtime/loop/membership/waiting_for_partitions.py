@@ -12,7 +12,7 @@ _MARGIN_MS = 15_000
 _log = get_logger("pystreams.thread")
 
 
-class Absence:
+class WaitingForPartitions:
     """From when a thread asks for its share, or this object is made, until it has one.
 
     librdkafka drops the brokers that its cluster has put out for a moment, and may then wait for

@@ -72,7 +72,7 @@ def need(
     admin = SimulatedClients(broker, Lifeline("lookout", broker.faults)).admin()
     plan = TopologyPlan(topology or counting(), "app")
     waiting = Waiting(lambda _: None, InlineExecutor)
-    return Lookout(plan, admin, offset_reset, waiting).need(above, staging)
+    return Lookout(plan, admin, offset_reset, waiting).look(above, staging)
 
 
 def test_new_group_with_more_records_than_a_live_start_reads_has_a_backfill_to_do(

@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from pystreams import TopicPartition
-from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.testing.simulation.clock import ManualClock
 
 IN = TopicPartition("in", 0)
 OTHER = TopicPartition("other", 0)
 
 
-def begun(pace: Pace, partition: TopicPartition) -> int:
+def begun(timing: LoopTiming, partition: TopicPartition) -> int:
     """Begin a run of one partition; return how many records it may take."""
-    pace.begin_run()
-    return pace.run_records(partition)
+    timing.begin_run()
+    return timing.run_records(partition)
 
 
 def after_runs(record_ms: float, runs: int) -> list[int]:
     """How long runs become when each of their records takes so long."""
     clock = ManualClock()
-    pace = Pace(clock, 100)
+    timing = LoopTiming(clock, 100)
     lengths = []
     for _ in range(runs):
-        records = begun(pace, IN)
+        records = begun(timing, IN)
         clock.advance_ms(record_ms * records)
-        pace.end_run({IN: records})
-        lengths.append(begun(pace, IN))
+        timing.end_run({IN: records})
+        lengths.append(begun(timing, IN))
     return lengths
 
 
@@ -44,75 +44,75 @@ def test_runs_of_slow_records_take_a_tenth_of_a_second_or_one_record(
 
 def test_runs_grow_again_when_records_become_fast() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
-    begun(pace, IN)
+    timing = LoopTiming(clock, 100)
+    begun(timing, IN)
     clock.advance_ms(5000)
-    pace.end_run({IN: 1})
+    timing.end_run({IN: 1})
     found = []
     for _ in range(7):
-        found.append(begun(pace, IN))
-        pace.end_run({IN: found[-1]})
+        found.append(begun(timing, IN))
+        timing.end_run({IN: found[-1]})
 
     assert found == [1, 4, 16, 64, 256, 1000, 1000]
 
 
 def test_a_run_without_records_does_not_stop_the_next() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
-    begun(pace, IN)
+    timing = LoopTiming(clock, 100)
+    begun(timing, IN)
     clock.advance_ms(7)
-    pace.end_run({IN: 0})
+    timing.end_run({IN: 0})
 
-    assert begun(pace, IN) == 1
+    assert begun(timing, IN) == 1
 
 
 def test_what_one_partition_costs_says_nothing_of_another() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
+    timing = LoopTiming(clock, 100)
     slow = TopicPartition("slow", 0)
     for partition, record_ms in [(IN, 0), (slow, 50)] * 5:
-        records = begun(pace, partition)
+        records = begun(timing, partition)
         clock.advance_ms(record_ms * records)
-        pace.end_run({partition: records})
+        timing.end_run({partition: records})
 
-    assert (begun(pace, IN), begun(pace, slow)) == (1000, 2)
+    assert (begun(timing, IN), begun(timing, slow)) == (1000, 2)
 
 
 def test_a_run_of_two_partitions_may_have_spent_all_its_time_on_either() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
+    timing = LoopTiming(clock, 100)
     for _ in range(6):
-        begun(pace, IN)
-        pace.end_run({IN: 1, OTHER: 1})
-    pace.begin_run()
+        begun(timing, IN)
+        timing.end_run({IN: 1, OTHER: 1})
+    timing.begin_run()
     clock.advance_ms(200)
-    pace.end_run({IN: 100, OTHER: 4})
+    timing.end_run({IN: 100, OTHER: 4})
 
-    assert (pace.run_records(IN), pace.run_records(OTHER)) == (50, 2)
+    assert (timing.run_records(IN), timing.run_records(OTHER)) == (50, 2)
 
 
 def test_the_group_is_polled_again_after_a_second_of_work() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
-    pace.polled()
+    timing = LoopTiming(clock, 100)
+    timing.polled()
     clock.advance_ms(999)
-    before = pace.poll_due()
+    before = timing.poll_due()
     clock.advance_ms(1)
-    due = pace.poll_due()
-    pace.polled()
+    due = timing.poll_due()
+    timing.polled()
 
-    assert (before, due, pace.poll_due()) == (False, True, False)
+    assert (before, due, timing.poll_due()) == (False, True, False)
 
 
 def test_a_commit_is_due_an_interval_after_the_last() -> None:
     clock = ManualClock()
-    pace = Pace(clock, 100)
+    timing = LoopTiming(clock, 100)
     clock.advance_ms(60)
-    found = [pace.until_commit_ms()]
+    found = [timing.until_commit_ms()]
     clock.advance_ms(60)
-    found.append(pace.until_commit_ms())
-    pace.committed()
-    found.append(pace.until_commit_ms())
+    found.append(timing.until_commit_ms())
+    timing.committed()
+    found.append(timing.until_commit_ms())
 
     assert found == [40, 0, 100]
-    assert pace.committed_ms == clock.monotonic_ms()
+    assert timing.committed_ms == clock.monotonic_ms()

@@ -7,21 +7,21 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 
 DEADLINE_S = 90
 
 
 def test_twenty_calls_wait_together_and_answer_in_order() -> None:
     all_there = threading.Barrier(20)
-    side_by_side = SideBySide()
+    concurrent = ConcurrentCalls()
 
     def call(number: int) -> int:
         all_there.wait(DEADLINE_S)
         return number * 2
 
-    assert side_by_side.run(call, range(20)) == [number * 2 for number in range(20)]
-    side_by_side.close()
+    assert concurrent.run(call, range(20)) == [number * 2 for number in range(20)]
+    concurrent.close()
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -29,18 +29,18 @@ def test_without_company_a_call_is_made_by_the_caller_and_no_pool(count: int) ->
     def no_pool() -> Executor:
         raise AssertionError("a pool for nothing")
 
-    side_by_side = SideBySide(no_pool)
+    concurrent = ConcurrentCalls(no_pool)
 
     assert (
-        side_by_side.run(lambda _: threading.get_ident(), range(count))
+        concurrent.run(lambda _: threading.get_ident(), range(count))
         == [threading.get_ident()] * count
     )
-    side_by_side.close()
+    concurrent.close()
 
 
 def test_an_error_is_raised_to_the_caller() -> None:
-    side_by_side = SideBySide(lambda: ThreadPoolExecutor(2))
+    concurrent = ConcurrentCalls(lambda: ThreadPoolExecutor(2))
 
     with pytest.raises(ZeroDivisionError):
-        side_by_side.run(lambda number: 1 // number, [1, 0])
-    side_by_side.close()
+        concurrent.run(lambda number: 1 // number, [1, 0])
+    concurrent.close()
