@@ -63,7 +63,16 @@ SUB_COMMANDS = {
     "dlq": "Look into a dead letter queue, or redrive it: errors.dead.letter.queue.topic.name.",
     "broker": "A real Kafka broker on this machine, for development.",
 }
-"""Each command's line in the overview; the command stands in a module of its name."""
+"""Each command's line in the overview."""
+
+_ROOMS = {
+    "applications": ("run", "status", "query", "state", "recover", "reset"),
+    "development": ("new", "describe", "check", "config", "metrics", "broker"),
+    "history": ("backfill", "export", "rescale"),
+    "records": ("topics", "produce", "consume", "replay", "dlq"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+"""Where each command stands, in a module of its name."""
 
 
 class LazyGroup(click.Group):
@@ -75,9 +84,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None when there is none of that name."""
-        if cmd_name not in SUB_COMMANDS:
+        room = _ROOM_OF.get(cmd_name)
+        if room is None:
             return None
-        module = importlib.import_module(f"pystreams.cli.commands.{cmd_name}")
+        module = importlib.import_module(f"pystreams.cli.commands.{room}.{cmd_name}")
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command), f"{cmd_name} is no command"
         return command

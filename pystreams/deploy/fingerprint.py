@@ -33,7 +33,7 @@ from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.graph.naming import is_generated
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.distinct import DistinctOperator
+from pystreams.topology.operators.records.distinct import DistinctOperator
 from pystreams.topology.operators.tables.results import ResultsOperator
 from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
 from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator

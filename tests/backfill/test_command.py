@@ -16,7 +16,7 @@ from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.backfill.publishing.publisher import Publisher
 from pystreams.backfill.staging.directory import StagingDirectory
 from pystreams.cli.application.topology_loader import load_topology
-from pystreams.cli.commands.backfill import _Backfill, backfill
+from pystreams.cli.commands.history.backfill import _Backfill, backfill
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

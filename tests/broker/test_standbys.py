@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pystreams import KafkaStreams, StreamsBuilder, serdes
-from pystreams.cli.commands.status import status
+from pystreams.cli.commands.applications.status import status
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.client_factory import ConfluentClients

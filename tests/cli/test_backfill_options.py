@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pystreams import TopicPartition
 from pystreams.backfill import KafkaBound
-from pystreams.cli.commands.backfill import _Backfill, backfill
+from pystreams.cli.commands.history.backfill import _Backfill, backfill
 from pystreams.cli.options.values import bound_of, columns_of, counts, pairs
 from pystreams.testing.simulation import (
     Faults,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.cli.commands.check import check
-from pystreams.cli.commands.describe import describe
+from pystreams.cli.commands.development.check import check
+from pystreams.cli.commands.development.describe import describe
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
 from tests.deploy.pairs import COUNT, HEAD
 

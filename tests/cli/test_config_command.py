@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pystreams.cli.commands.config import config
+from pystreams.cli.commands.development.config import config
 from pystreams.cli.display.configuration_page import reference_page
 from pystreams.config import KEY_DEFINITIONS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pystreams.cli.commands.describe import describe
+from pystreams.cli.commands.development.describe import describe
 from pystreams.cli.display.mermaid import to_mermaid
 from pystreams.topology.graph.description import (
     NodeDescription,

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pystreams.cli.commands.dlq import dlq
+from pystreams.cli.commands.records.dlq import dlq
 from pystreams.runtime.core.failures.dead_letters import (
     HEADER_EXCEPTION,
     HEADER_MESSAGE,

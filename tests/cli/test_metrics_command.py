@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from pystreams.cli.commands.metrics import metrics
+from pystreams.cli.commands.development.metrics import metrics
 from pystreams.cli.display.metrics_page import reference_page
 from pystreams.metrics import DEFINITIONS
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from pystreams import StreamsConfig
 from pystreams.cli.application.topology_loader import load_topology
-from pystreams.cli.commands.new import new
+from pystreams.cli.commands.development.new import new
 from pystreams.config import read_config_file
 from pystreams.topology.plan.topology_plan import TopologyPlan
 

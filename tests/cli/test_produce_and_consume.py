@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.cli.commands.consume import consume
-from pystreams.cli.commands.produce import produce
-from pystreams.cli.commands.topics import topics
+from pystreams.cli.commands.records.consume import consume
+from pystreams.cli.commands.records.produce import produce
+from pystreams.cli.commands.records.topics import topics
 from tests import names
 from tests.broker import reading
 from tests.broker.writing import writer_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from pystreams.cli.commands.run import run
+from pystreams.cli.commands.applications.run import run
 from tests import names
 from tests.broker.waiting import DEADLINE_S, wait_until
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 
 from pystreams.cli.application.topology_loader import load_topology
-from pystreams.cli.commands.consume import consume
-from pystreams.cli.commands.replay import replay
-from pystreams.cli.commands.topics import topics
+from pystreams.cli.commands.records.consume import consume
+from pystreams.cli.commands.records.replay import replay
+from pystreams.cli.commands.records.topics import topics
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from tests import names
 from tests.broker.reading import answer_of, topics_of

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pystreams import TopicPartition
-from pystreams.cli.commands.reset import Beginning, reset
+from pystreams.cli.commands.applications.reset import Beginning, reset
 from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline

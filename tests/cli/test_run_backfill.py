@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from pystreams import TopicPartition
 from pystreams.backfill.first_backfill import BackfillNeed
-from pystreams.cli.commands.backfill import backfill
-from pystreams.cli.commands.run import run
+from pystreams.cli.commands.applications.run import run
+from pystreams.cli.commands.history.backfill import backfill
 from pystreams.cli.options.backfill import FOR_RUN_OPTION
 from pystreams.cli.options.groups import ApplicationOptions, LogOptions, SparkOptions
 from pystreams.cli.processes.first_backfill import FirstBackfill, FirstBackfillOptions

@@ -16,7 +16,7 @@ from pystreams import ConfigError, StreamsConfig, Topology
 from pystreams.cli.application import development_broker
 from pystreams.cli.application.configuration import configuration
 from pystreams.cli.application.topology_loader import LoadedTopology
-from pystreams.cli.commands.run import RunOptions, configuration_of_run, run
+from pystreams.cli.commands.applications.run import RunOptions, configuration_of_run, run
 from pystreams.cli.options.groups import ApplicationOptions
 
 if TYPE_CHECKING:

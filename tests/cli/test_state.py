@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from pystreams import TaskId, TopicPartition, ValueAndTimestamp, Window, Windowed, serdes
 from pystreams.cli.application.topology_loader import load_topology
-from pystreams.cli.commands.state import state
+from pystreams.cli.commands.applications.state import state
 from pystreams.record import OutputBuffer
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 

@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from pystreams import KafkaStreams
 from pystreams.cli.application.topology_loader import load_topology
-from pystreams.cli.commands.check import check
-from pystreams.cli.commands.status import status
-from pystreams.cli.commands.topics import topics
+from pystreams.cli.commands.applications.status import status
+from pystreams.cli.commands.development.check import check
+from pystreams.cli.commands.records.topics import topics
 from tests import names
 from tests.broker.waiting import wait_until
 from tests.broker.writing import writer_of

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from pystreams import StreamsBuilder, StreamsConfig
 from pystreams.cli.application.development_broker import create_missing_topics
-from pystreams.cli.commands.topics import topics
+from pystreams.cli.commands.records.topics import topics
 from tests import names
 from tests.broker.reading import answer_of, topics_of
 from tests.broker.waiting import DEADLINE_S

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pystreams.broker import KAFKA_VERSION
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 
 ROOT = Path(__file__).parent.parent.parent
 DOCKERFILE = ROOT / "docker" / "Dockerfile"

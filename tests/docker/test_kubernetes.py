@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pystreams.cli.commands.run import run
+from pystreams.cli.commands.applications.run import run
 from pystreams.cli.processes.children import _MARGIN_S
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.config import Source, StreamsConfig, from_environment

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pystreams.topology.graph.description import NodeDescription
-from pystreams.topology.operators.stateless import (
+from pystreams.topology.operators.records.stateless import (
     DropNullKeysOperator,
     FilterOperator,
     FlatMapOperator,

@@ -21,7 +21,7 @@ from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.global_stores import global_view
-from pystreams.runtime.core.operator_context import OperatorContext
+from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.record_queue import RecordQueue
 from pystreams.runtime.core.source_queue import queue_of_source
 from pystreams.runtime.core.task_settings import TaskSettings

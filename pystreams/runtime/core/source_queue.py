@@ -10,7 +10,7 @@ from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
 )
-from pystreams.runtime.core.operator_context import OperatorContext
+from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.deserializers import Deserializers
 from pystreams.runtime.core.queues.record_queue import RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings

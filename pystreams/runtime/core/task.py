@@ -25,7 +25,7 @@ from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.failures.store_damage import tells_damage
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
-from pystreams.runtime.core.operator_context import OperatorContext
+from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.partition_group import PartitionGroup
 from pystreams.runtime.core.queues.record_queue import Item, RecordQueue, timestamp_of
 from pystreams.runtime.core.queues.record_run import Order, Run

@@ -8,7 +8,7 @@ from pystreams.ids import TopicPartition
 from pystreams.metrics import Recording
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.node_meters import NodeMeters
-from pystreams.runtime.core.operator_context import OperatorContext
+from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.partition_group import PartitionGroup
 from pystreams.runtime.core.queues.record_queue import Item, timestamp_of
 from pystreams.runtime.state.state_manager import ProcessorStateManager
@@ -18,7 +18,7 @@ class TaskCounts:
     """Records by what became of them. The task's thread writes; others may read.
 
     Attributes:
-        operators: As above; the task says when there are others.
+        operators: What its operators are given now; the task says when there are others.
         processed: Records processed.
         consumed: Records it was given, by topic.
         nodes: What its nodes do, at DEBUG; else None.

@@ -15,6 +15,8 @@ from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.contracts.user_functions import made_by
 from pystreams.topology.contracts.windowed_serdes import WindowedSerde, WindowedStreamPartitioner
+from pystreams.topology.declarations.graph_writing.repartitioning import new_repartition
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serdes_of_processor
 from pystreams.topology.declarations.logical_graph.graph_node import Effect, GraphNode
 from pystreams.topology.declarations.logical_graph.graph_nodes import (
@@ -23,11 +25,9 @@ from pystreams.topology.declarations.logical_graph.graph_nodes import (
     SinkGraphNode,
     UserProcessorNode,
 )
-from pystreams.topology.declarations.repartitioning import new_repartition
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
-from pystreams.topology.operators.stateless import PassThroughOperator
+from pystreams.topology.operators.records.stateless import PassThroughOperator
 from pystreams.topology.operators.user_processor import AnyProcessor
 from pystreams.topology.options.operation_options import Produced, Repartitioned
 

@@ -20,7 +20,7 @@ from pystreams.topology.contracts.user_functions import KEY_VALUE, checked
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.logical_graph.graph_nodes import StoringNode
 from pystreams.topology.graph import naming
-from pystreams.topology.operators.distinct import DistinctOperator
+from pystreams.topology.operators.records.distinct import DistinctOperator
 from pystreams.topology.options.operation_options import Repartitioned
 
 

@@ -18,11 +18,11 @@ from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, with_or_without_key
 from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.joins.join_call import JoinCall
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.logical_graph.graph_node import GraphNode, Place
 from pystreams.topology.declarations.logical_graph.graph_nodes import ProcessorGraphNode
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import SourceNode

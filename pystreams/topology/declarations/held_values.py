@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 from pystreams.errors import TopologyError
 from pystreams.topology.contracts.held_records import CallLimits
 from pystreams.topology.contracts.user_functions import VALUE, checked, checked_async
-from pystreams.topology.operators.async_calls import MapValuesAsyncOperator
-from pystreams.topology.operators.batches import MapValuesBatchOperator
+from pystreams.topology.operators.records.async_calls import MapValuesAsyncOperator
+from pystreams.topology.operators.records.batches import MapValuesBatchOperator
 
 
 class AsyncOptions(TypedDict, total=False):

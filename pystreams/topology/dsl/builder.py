@@ -16,11 +16,11 @@ from pystreams.topology.declarations.global_tables import (
     declare_global_store,
     declared_global_table,
 )
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.logical_graph.graph_nodes import (
     StateStoreNode,
     StreamSourceNode,
 )
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.declared_table import table_of_topic
 from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.dsl.streams_and_tables import GlobalKTable, KStream, KTable

@@ -64,10 +64,10 @@ from pystreams.topology.declarations.tables.transformed_tables import transforme
 from pystreams.topology.dsl.missing_names import SaysWhatIsMissing
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
-from pystreams.topology.operators import stateless
 from pystreams.topology.operators.fold import Fold, beginning
-from pystreams.topology.operators.printing import PrintOperator
-from pystreams.topology.operators.retries import retried
+from pystreams.topology.operators.records import stateless
+from pystreams.topology.operators.records.printing import PrintOperator
+from pystreams.topology.operators.records.retries import retried
 from pystreams.topology.operators.tables import aggregations as aggregate
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows

@@ -19,9 +19,6 @@ from pystreams.kernel.user_tracebacks import UsersCall
 from pystreams.serdes import BYTES, Serde, filled, filled_value, is_complete
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.async_calls import MapValuesAsyncOperator
-from pystreams.topology.operators.batches import MapValuesBatchOperator
-from pystreams.topology.operators.distinct import DistinctOperator
 from pystreams.topology.operators.joins.foreign_key_join import (
     ResponseOperator,
     SubscriptionSendOperator,
@@ -33,7 +30,10 @@ from pystreams.topology.operators.joins.stream_global_join import StreamGlobalTa
 from pystreams.topology.operators.joins.stream_stream_join import StreamStreamJoinOperator
 from pystreams.topology.operators.joins.stream_table_join import StreamTableJoinOperator
 from pystreams.topology.operators.joins.table_table_join import TableJoinSideOperator
-from pystreams.topology.operators.stateless import (
+from pystreams.topology.operators.records.async_calls import MapValuesAsyncOperator
+from pystreams.topology.operators.records.batches import MapValuesBatchOperator
+from pystreams.topology.operators.records.distinct import DistinctOperator
+from pystreams.topology.operators.records.stateless import (
     FlatMapOperator,
     FlatMapValuesOperator,
     MapOperator,

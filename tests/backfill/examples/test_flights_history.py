@@ -16,7 +16,7 @@ from examples.flights_history import Flights
 from examples.flights_loader import create_topics, flight_rows, scheduled_departure_ms
 from examples.flights_report import latest_values, partitions_of, read_to_end, reader
 from pystreams.broker import DevelopmentBroker
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from tests.examples.flights_by_pandas import Expected, all_counts, assert_counts_without_gap
 from tests.sharing import start_broker
 

@@ -19,7 +19,7 @@ from examples.flights_loader import (
     scheduled_departure_ms,
 )
 from examples.flights_windows import HOUR_MS, builder, config
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from pystreams.testing import TopologyTestDriver
 from tests.examples.flight_windows_by_pandas import (
     KEYS,

@@ -16,7 +16,7 @@ from pystreams.backfill import ArchiveSource, HistoryError
 from pystreams.backfill.plan.rows import Result
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.backfill.staging.directory import read_manifest
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from tests.backfill.spark.on_spark import staged_results
 
 TOPOLOGY = """

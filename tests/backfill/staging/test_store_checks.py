@@ -22,7 +22,7 @@ from pystreams import (
 )
 from pystreams.backfill import ArchiveSource, run
 from pystreams.backfill.plan.refused_topologies import refuse_stores
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from pystreams.record import ProducedRecord
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill import in_process

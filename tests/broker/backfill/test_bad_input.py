@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
 from pystreams.backfill.spark.session import spark_session
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive

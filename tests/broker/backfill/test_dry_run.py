@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
 from tests.broker.reading import answer_of, produce

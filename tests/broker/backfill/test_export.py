@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.cli.commands.export import export
+from pystreams.cli.commands.history.export import export
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS
 from tests.broker.backfill import every_store_app

@@ -12,7 +12,7 @@ from pystreams.backfill import PublishingSettings
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.staging.directory import Manifest, StagingDirectory, begun_identity
-from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.history.backfill import backfill
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting

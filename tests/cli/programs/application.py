@@ -13,7 +13,7 @@ import sys
 import threading
 
 from pystreams import BrokerNotAvailableError, ProcessingError, ProductionError, StreamsError
-from pystreams.cli.commands.run import _display
+from pystreams.cli.commands.applications.run import _display
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.processes.child_reports import report_to_parent
 from pystreams.cli.processes.children import run_processes, stop_with_parent

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import PunctuationType
-from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.operators.punctuation import PunctuationQueue, Schedule
 
 STREAM = PunctuationType.STREAM_TIME
 WALL = PunctuationType.WALL_CLOCK_TIME

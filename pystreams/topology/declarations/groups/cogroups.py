@@ -26,12 +26,12 @@ from typing import Any
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
+from pystreams.topology.declarations.graph_writing.repartitioning import new_repartition
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.groups.declared_groups import StreamGroups
 from pystreams.topology.declarations.groups.windowed_groups import AnyWindows, WindowedGroups
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.logical_graph.graph_node import TableNode
-from pystreams.topology.declarations.repartitioning import new_repartition
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.declared_table import DeclaredTable, kept_table
 from pystreams.topology.declarations.tables.table_store import TableStore
 from pystreams.topology.graph import naming

@@ -11,11 +11,11 @@ from typing import Any
 from pystreams.serdes import Serde
 from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
+from pystreams.topology.declarations.graph_writing.repartitioning import new_repartition
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.logical_graph.graph_node import GraphNode
 from pystreams.topology.declarations.logical_graph.graph_nodes import RepartitionNode
-from pystreams.topology.declarations.repartitioning import new_repartition
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.declared_table import DeclaredTable, aggregated_table
 from pystreams.topology.declarations.tables.table_store import TableStore
 from pystreams.topology.graph import naming

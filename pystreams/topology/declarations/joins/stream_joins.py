@@ -12,14 +12,14 @@ from typing import Any
 from pystreams.errors import TopologyError
 from pystreams.topology.contracts.user_functions import with_or_without_key
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.joins.join_call import JoinCall
-from pystreams.topology.declarations.kept_serdes import kept_serde
-from pystreams.topology.declarations.logical_graph.graph_nodes import ProcessorGraphNode
-from pystreams.topology.declarations.stream_join_nodes import (
+from pystreams.topology.declarations.graph_writing.stream_join_nodes import (
     JoinNames,
     StreamJoin,
     StreamStreamJoinNode,
 )
+from pystreams.topology.declarations.joins.join_call import JoinCall
+from pystreams.topology.declarations.kept_serdes import kept_serde
+from pystreams.topology.declarations.logical_graph.graph_nodes import ProcessorGraphNode
 from pystreams.topology.operators.joins.stream_stream_join import (
     JoinWindowOperator,
     PairJoiner,

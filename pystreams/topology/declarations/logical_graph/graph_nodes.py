@@ -25,7 +25,7 @@ from pystreams.topology.declarations.logical_graph.graph_node import (
 from pystreams.topology.graph.nodes import RepartitionTopic, StreamPartitioner, TopicNameExtractor
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
-from pystreams.topology.operators.stateless import (
+from pystreams.topology.operators.records.stateless import (
     BranchOperator,
     DropNullKeysOperator,
     KeyValueFunction,

@@ -11,6 +11,7 @@ from typing import Any
 
 from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.logical_graph.graph_node import (
     GraphNode,
@@ -22,7 +23,6 @@ from pystreams.topology.declarations.logical_graph.graph_nodes import (
     ProcessorGraphNode,
     TableSourceNode,
 )
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.tables.changes import (

@@ -12,6 +12,7 @@ from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.stores.kinds.suppress.kind import SUPPRESS, SuppressKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.logical_graph.graph_node import (
     GraphNode,
     Place,
@@ -19,7 +20,6 @@ from pystreams.topology.declarations.logical_graph.graph_node import (
     TableNode,
     Wanted,
 )
-from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.tables.declared_table import DeclaredTable
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology

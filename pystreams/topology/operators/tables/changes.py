@@ -14,9 +14,9 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.records.wrong_results import no_pair
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
-from pystreams.topology.operators.wrong_results import no_pair
 
 Derivation = Callable[[Any, Any], Any]
 """Called with (key, value), never with a null value; returns the derived one, None for no row."""

@@ -40,7 +40,7 @@ from pystreams.topology.operators.joins.stream_stream_join import (
     PairJoiner,
     StreamStreamJoinOperator,
 )
-from pystreams.topology.operators.stateless import PassThroughOperator
+from pystreams.topology.operators.records.stateless import PassThroughOperator
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.stream_joined import StreamJoined
 

@@ -24,7 +24,6 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import has_users_line
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
-from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.failures.dead_letters import DeadLetterRecord
 from pystreams.runtime.core.failures.error_context import ErrorContext
 from pystreams.runtime.core.failures.error_handlers import (
@@ -35,12 +34,13 @@ from pystreams.runtime.core.failures.error_handlers import (
     where,
 )
 from pystreams.runtime.core.failures.record_warnings import RecordWarnings
-from pystreams.runtime.core.held_records import HeldRecords
-from pystreams.runtime.core.idle_input import IdleInput
-from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.operators.committed_numbers import CommittedNumbers
+from pystreams.runtime.core.operators.held_records import HeldRecords
+from pystreams.runtime.core.operators.idle_input import IdleInput
+from pystreams.runtime.core.operators.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.operators.unfinished_work import UnfinishedWork
 from pystreams.runtime.core.queues.record_queue import RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings
-from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.operator import Details, LogLevel

@@ -13,11 +13,14 @@ from typing import Any
 
 from pystreams.config import TopologyOptimization
 from pystreams.serdes import Serde
+from pystreams.topology.declarations.graph_writing.repartitioning import new_repartition
+from pystreams.topology.declarations.graph_writing.stream_join_nodes import (
+    SelfJoinNode,
+    StreamStreamJoinNode,
+)
 from pystreams.topology.declarations.logical_graph.graph_links import GraphLinks
 from pystreams.topology.declarations.logical_graph.graph_node import Effect, GraphNode
 from pystreams.topology.declarations.logical_graph.graph_nodes import RepartitionNode
-from pystreams.topology.declarations.repartitioning import new_repartition
-from pystreams.topology.declarations.stream_join_nodes import SelfJoinNode, StreamStreamJoinNode
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.options.operation_options import Repartitioned
 

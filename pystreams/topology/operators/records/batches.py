@@ -8,7 +8,7 @@ from typing import Any
 
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.wrong_results import is_iterable, wrong_result
+from pystreams.topology.operators.records.wrong_results import is_iterable, wrong_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

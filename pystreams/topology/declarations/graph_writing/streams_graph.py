@@ -23,14 +23,14 @@ from copy import copy
 from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
+from pystreams.topology.declarations.graph_writing.optimizations import optimize
+from pystreams.topology.declarations.graph_writing.table_decisions import TableDecisions
 from pystreams.topology.declarations.logical_graph.graph_links import GraphLinks
 from pystreams.topology.declarations.logical_graph.graph_node import GraphNode, Place
 from pystreams.topology.declarations.logical_graph.graph_nodes import (
     RepartitionNode,
     StreamSourceNode,
 )
-from pystreams.topology.declarations.optimizations import optimize
-from pystreams.topology.declarations.table_decisions import TableDecisions
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.graph.nodes import CopartitionGroup
 from pystreams.topology.graph.topology import Topology

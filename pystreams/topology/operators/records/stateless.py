@@ -16,7 +16,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.wrong_results import no_pair, no_pairs, no_values
+from pystreams.topology.operators.records.wrong_results import no_pair, no_pairs, no_values
 
 KeyValueFunction = Callable[[Any, Any], Any]
 

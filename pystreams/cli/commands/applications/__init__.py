@@ -1,0 +1,1 @@
+"""Commands for a running or stopped application: its run, its state, what it is asked."""

@@ -1,0 +1,1 @@
+"""Commands that run on Spark: over history, and over the state of an application."""
