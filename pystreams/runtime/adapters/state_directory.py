@@ -140,11 +140,7 @@ class StateDirectory:
                 held[0].release()
 
     def global_directory(self) -> Path:
-        """Return the directory of this process's global stores, made if needed.
-
-        Raises:
-            StateDirectoryError: It can't be made.
-        """
+        """Return the directory of this process's global stores, made if needed."""
         directory = self.directory / (f"{GLOBAL}-{self.slot}" if self.slot else GLOBAL)
         self._attempt(partial(directory.mkdir, _DIRECTORY_MODE, exist_ok=True))
         return directory

@@ -193,12 +193,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         super().__init__(buffer, key_serde, value_serde)
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the store, bind its serdes, and go on from the stream time it had.
-
-        Raises:
-            StateStoreError: The engine can't be opened.
-            TopologyError: A serde is neither in the spec nor a default.
-        """
+        """Open the store, bind its serdes, and go on from the stream time it had."""
         super().init(context)
         self._dropped = context.dropped
         self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())

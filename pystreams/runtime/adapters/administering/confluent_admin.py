@@ -116,9 +116,6 @@ class ConfluentAdmin:
     def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
 
-        Args:
-            awaited: What should exist: while one is missing, it asks again for a moment.
-
         Raises:
             AuthenticationError: Brokers refuse the client.
             BrokerNotAvailableError: None answered for fifteen seconds.

@@ -90,21 +90,13 @@ class BulkLoadEngine:
     def open(
         self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
     ) -> None:
-        """Create the database in `directory`.
-
-        Raises:
-            StateStoreError: Not writable.
-        """
+        """Create the database in `directory`."""
         self._engine.open(directory, rocksdb_config_setter)
         self._metadata = self._engine.metadata()
         self._is_open = True
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what was written, or None.
-
-        Raises:
-            StateStoreError: The file is corrupt or unreadable.
-        """
+        """Return what was written, or None."""
         value: bytes | None = self._waiting.get(key, _ABSENT)
         return self._engine.get(key) if value is _ABSENT else value
 
@@ -137,11 +129,7 @@ class BulkLoadEngine:
         *,
         delete_below: bytes | None = None,
     ) -> None:
-        """Take data and metadata; None deletes. Durable after `close`.
-
-        Raises:
-            StateStoreError: The disk is full or gone.
-        """
+        """Take data and metadata; None deletes. Durable after `close`."""
         if delete_below is not None:
             self._ingest_waiting()
             self._engine.write({}, {}, delete_below=delete_below)

@@ -44,11 +44,7 @@ class RocksDBEngine(DatabaseEngine):
     def open(
         self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
     ) -> None:
-        """Open or create the database in `directory`.
-
-        Raises:
-            StateStoreError: Not writable, held by another process, corrupt, or foreign.
-        """
+        """Open or create the database in `directory`."""
         database = self._database
         known = list(dict.fromkeys((DEFAULT_CF, self._data_cf, OFFSETS_CF)))
         present = database.present_families(directory)
@@ -67,12 +63,7 @@ class RocksDBEngine(DatabaseEngine):
             raise
 
     def get(self, key: bytes) -> bytes | None:
-        """Return a committed value or None.
-
-        Raises:
-            StoreNotAvailableError: The store is closed.
-            StateStoreError: The file is corrupt or unreadable.
-        """
+        """Return a committed value or None."""
         try:
             return self._get(key)  # type: ignore[no-any-return]
         except StoreNotAvailableError:
@@ -113,9 +104,6 @@ class RocksDBEngine(DatabaseEngine):
         """Apply data and metadata in one write batch; None deletes.
 
         Keys below `delete_below` go with one range tombstone, in the same batch.
-
-        Raises:
-            StateStoreError: The disk is full or gone; nothing of the batch is applied.
         """
 
         def fill_data(batch: WriteBatch) -> None:
@@ -126,11 +114,7 @@ class RocksDBEngine(DatabaseEngine):
         self._database.apply(fill_data, metadata)
 
     def ingest(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Apply data as a sorted file, durably; None deletes.
-
-        Raises:
-            StateStoreError: The disk is full or gone; nothing of it is applied.
-        """
+        """Apply data as a sorted file, durably; None deletes."""
         if changes:
             data = self._data
             if data is None:

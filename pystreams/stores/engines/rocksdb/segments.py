@@ -114,12 +114,7 @@ class RocksDBSegmentEngine(DatabaseEngine):
         self._families = families
 
     def get(self, key: bytes) -> bytes | None:
-        """Return a committed value or None.
-
-        Raises:
-            StoreNotAvailableError: The store is closed.
-            StateStoreError: The file is corrupt or unreadable.
-        """
+        """Return a committed value or None."""
         family = self._families.get(key[:_PREFIX_BYTES])
         if family is None:
             self._database.opened()
@@ -160,9 +155,6 @@ class RocksDBSegmentEngine(DatabaseEngine):
 
         Makes the families it needs before, and drops those below `delete_below`, a segment's
         eight bytes, afterwards.
-
-        Raises:
-            StateStoreError: The disk is full or gone; nothing of the batch is applied.
         """
         self._database.opened()
         if changes:

@@ -86,11 +86,7 @@ class ExpiringStore(TypedStore[K, R]):
                 yield key[1:], stored[TIMESTAMP_BYTES:], timestamp, ()
 
     def read_only(self, isolation_level: IsolationLevel) -> TypedReader[K, R]:
-        """Return a view that other threads may read; its serde functions are its own.
-
-        Raises:
-            StoreNotAvailableError: The store is not open.
-        """
+        """Return a view that other threads may read; its serde functions are its own."""
         parts = self._view_parts()
         committed = sees_commits_only(self._buffer, isolation_level)
         time = self._committed_time if committed else (lambda: self.rows.stream_time)

@@ -68,11 +68,7 @@ class BufferedLruStore(BufferedKeyValueStore):
         self.dirty_get = self._used_get
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the engine, which is empty.
-
-        Raises:
-            StateStoreError: The engine can't be opened.
-        """
+        """Open the engine, which is empty."""
         super().init(context)
         self._uses.clear()
 

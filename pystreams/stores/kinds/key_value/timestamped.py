@@ -81,9 +81,6 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         """Write a value and its timestamp (ms); a value of None deletes the key.
 
         A deletion is logged with the current record's timestamp, as in Kafka.
-
-        Raises:
-            SerializationError: The key or value does not fit its serde.
         """
         if key is None:
             self._refuse_null_key()

@@ -76,12 +76,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
     }
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
-        """Write the aggregate of a session; None removes it.
-
-        Raises:
-            SerializationError: The key or aggregate does not fit its serde.
-            ValueError: The session starts before 0 or after its end.
-        """
+        """Write the aggregate of a session; None removes it."""
         raw_session, end = self._raw(session)
         if aggregate is None:
             raw = None
@@ -97,12 +92,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
             self._write_in_segment(prefix, raw_session, raw, raw, self._record.timestamp)
 
     def remove(self, session: Windowed[K]) -> None:
-        """Remove a session; one that does not exist may be removed.
-
-        Raises:
-            SerializationError: The key does not fit its serde.
-            ValueError: The session starts before 0 or after its end.
-        """
+        """Remove a session; one that does not exist may be removed."""
         raw_session, end = self._raw(session)
         prefix = self._live_prefix(end)
         if prefix is not None:

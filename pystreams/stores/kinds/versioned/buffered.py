@@ -102,11 +102,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self._warned_of_expired_put = self._warned_of_expired_read = False
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Write all rows and the offsets in one batch, which also drops expired segments.
-
-        Raises:
-            StateStoreError: The write failed; dirty map and engine are as they were.
-        """
+        """Write all rows and the offsets in one batch, which also drops expired segments."""
         super().commit(changelog_offsets)
         self._keep_stream_time()
 
@@ -124,9 +120,6 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
         Differs from Kafka, which first moves the stream time to the end of the batch: there a
         tombstone that is expired by then is forgotten before an older put that it had ended.
-
-        Raises:
-            StateStoreError: The write failed; nothing of the batch is applied.
         """
         super().restore(messages)
         self._keep_stream_time()

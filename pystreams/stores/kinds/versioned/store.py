@@ -126,12 +126,7 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         super().__init__(buffer, key_serde, value_serde)
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
-        """Write a version; return its end (ms) or a return code.
-
-        Raises:
-            SerializationError: The key or value does not fit its serde.
-            StateStoreError: The timestamp is negative.
-        """
+        """Write a version; return its end (ms) or a return code."""
         raw = None
         if value is not None:
             try:

@@ -18,10 +18,6 @@ class LocalWindowStore(LocalStore):
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """Return the value of one window, or None; given two times, iterate over many.
 
-        Args:
-            time_from: The window's start; the earliest start, if `time_to` is given.
-            time_to: The latest start.
-
         Returns:
             Without `time_to` the window's value; with it (start, value) of each, earliest first.
         """

@@ -131,12 +131,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         super().__init__(buffer, segments, key_serde, value_serde, order)
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the store.
-
-        Raises:
-            StateStoreError: The engine can't be opened.
-            TopologyError: A serde is neither in the spec nor a default.
-        """
+        """Open the store."""
         super().init(context)
         changelog = TopicPartition(context.changelog_topic, context.task_id.partition)
         offset = self._buffer.committed_offset(changelog)
@@ -152,11 +147,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         super().restore(messages)
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything written since the last commit durable; expired segments are dropped.
-
-        Raises:
-            StateStoreError: The disk is full or gone; the store keeps what it had committed.
-        """
+        """Make everything written since the last commit durable; expired segments are dropped."""
         if self._retention.retain_duplicates:
             self._buffer.metadata.sequence = self._sequence
         super().commit(changelog_offsets)
@@ -268,11 +259,7 @@ class TypedWindowStore(_WindowStateStore[K, V]):
     __slots__ = ()
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
-        """Write the value of a window; None deletes it.
-
-        Raises:
-            SerializationError: The key or value does not fit its serde.
-        """
+        """Write the value of a window; None deletes it."""
         raw = None if value is None else self._value_bytes(value)
         self._write_window(self._key_bytes(key), raw, raw, self._record.timestamp, window_start)
 

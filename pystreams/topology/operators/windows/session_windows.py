@@ -28,33 +28,21 @@ from pystreams.record import Headers, RecordMetadata
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, SessionWindows
-from pystreams.topology.operators.fold import Fold
-from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.tables.table_operator import TableOperator
-from pystreams.topology.operators.windows.window_emission import FinalResults, WindowTime
+from pystreams.topology.operators.windows.window_aggregation import (
+    WindowAggregation,
+    WindowOperator,
+)
+from pystreams.topology.operators.windows.window_emission import FinalResults
 
 Sessions = list[tuple[Windowed[Any], Any]]
 """Sessions with their results, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWindowOperator(TableOperator):
-    """Folds the records of each key and session; one without a key is dropped.
+class SessionWindowOperator(WindowOperator):
+    """Folds the records of each key and session; one without a key is dropped."""
 
-    Attributes:
-        windows: How time is cut.
-        emit: When results are sent on.
-        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
-            None waits for records.
-    """
-
-    store: str
     windows: SessionWindows
-    fold: Fold
-    emit: EmitStrategy
-    late: LateRecords = NOBODY
-    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -63,34 +51,20 @@ class SessionWindowOperator(TableOperator):
         return _Sessions(self, node).step
 
 
-class _Sessions:
+class _Sessions(WindowAggregation):
     """The aggregation in one task; see `SessionWindowOperator`."""
 
     def __init__(self, operator: SessionWindowOperator, node: NodeContext) -> None:
-        task, store = node.task, node.task.store(operator.store)
+        self._gap_ms = operator.windows.inactivity_gap_ms
+        self._open_ms = self._gap_ms + operator.windows.grace_period_ms
+        super().__init__(operator, node, self._open_ms + 1)
         merger = operator.fold.merger
         assert merger is not None, f"node {node.name}: sessions are merged"
-        self._name = node.name
-        self._forward = operator.late.without_sink(node).forward
-        self._record = task.record
-        self._record_dropped = task.record_dropped
-        self._report_error = task.report_error
-        self._store = store
         self._initializer = operator.fold.initializer
         self._aggregator = operator.fold.aggregator
         self._merger = merger
-        self._gap_ms = operator.windows.inactivity_gap_ms
-        self._open_ms = self._gap_ms + operator.windows.grace_period_ms
-        self._time = WindowTime(node, store, operator.late)
         self._send_old_values = operator.send_old_values
         self._forwards = self._must_forward()
-        go_on_while_idle(
-            node,
-            operator.idle_timeout_ms,
-            stream_time=lambda: self._time.stream_time,
-            waits_until=self._waits_until,
-            move_to=self._move_to,
-        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its session."""
@@ -175,15 +149,6 @@ class _Sessions:
             return
         if forwards:
             self._forward(session, (result, old), window.end, ())
-
-    def _waits_until(self) -> int:
-        """Return the stream time (ms) that closes the last session there is."""
-        last_end: int = self._store.stream_time
-        return NOTHING_WAITS if last_end < 0 else last_end + self._open_ms + 1
-
-    def _move_to(self, stream_time: int) -> None:
-        """Close the sessions that silence has shown to be over."""
-        self._time.stream_time = stream_time
 
     def _must_forward(self) -> bool:
         """Let a caching store forward changes at each flush; return whether this must do it."""

@@ -40,83 +40,42 @@ from pystreams.record import Headers
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.window.keys import window_of
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.windows import EmitStrategy, SlidingWindows
-from pystreams.topology.operators.fold import Fold
-from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.tables.table_operator import TableOperator
-from pystreams.topology.operators.tables.table_view import must_forward
-from pystreams.topology.operators.windows.window_emission import FinalResults, WindowTime
+from pystreams.topology.contracts.windows import SlidingWindows
+from pystreams.topology.operators.windows.window_aggregation import (
+    FixedWindowAggregation,
+    WindowOperator,
+)
+from pystreams.topology.operators.windows.window_emission import FinalResults
 
 _Held = tuple[Any, int]
 """An aggregate and the time (ms) of its last record."""
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingWindowOperator(TableOperator):
-    """Folds the records of each key and window.
+class SlidingWindowOperator(WindowOperator):
+    """Folds the records of each key and window; one without key or value is dropped."""
 
-    Attributes:
-        windows: How time is cut.
-        emit: When results are sent on.
-        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
-            None if it never does.
-    """
-
-    store: str
     windows: SlidingWindows
-    fold: Fold
-    emit: EmitStrategy
-    late: LateRecords = NOBODY
-    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         return _SlidingAggregation(self, node).step
 
 
-class _SlidingAggregation:
+class _SlidingAggregation(FixedWindowAggregation):
     """The aggregation in one task; see `SlidingWindowOperator`."""
 
     def __init__(self, operator: SlidingWindowOperator, node: NodeContext) -> None:
-        task = node.task
-        store = task.store(operator.store)
-        results = operator.late.without_sink(node)
-        self._name = node.name
-        self._forward = results.forward
-        self._record = task.record
-        self._record_dropped = task.record_dropped
-        self._report_error = task.report_error
+        self._difference_ms = difference_ms = operator.windows.time_difference_ms
+        super().__init__(operator, node, difference_ms + operator.windows.grace_period_ms + 1)
         self._initializer = operator.fold.initializer
         self._aggregator = operator.fold.aggregator
-        self._difference_ms = operator.windows.time_difference_ms
-        self._grace_ms = operator.windows.grace_period_ms
-        self._row_key = store.row_key
-        self._put_row = store.put_row
-        self._fetch_row = store.fetch_row
-        self._rows_latest_first = store.rows_latest_first
-        self._fetch = store.fetch
-        self._store = store
-        self._time = WindowTime(node, store, operator.late)
-        self._final: FinalResults | None = None
-        self._forwards = False
-        if operator.emit is EmitStrategy.ON_WINDOW_CLOSE:
-            self._final = FinalResults(node, operator.store)
-            task.on_init(self._keep)
-        else:
-            self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
-        self._reads_old = self._forwards and operator.send_old_values
+        self._rows_latest_first = self._store.rows_latest_first
+        self._fetch = self._store.fetch
         self._close_time = -1
         self._present_key = b""  # In bytes: that of the record at hand.
         self._is_late = False
         self._changes: list[tuple[int, Any, Any, int]] = []
-        go_on_while_idle(
-            node,
-            operator.idle_timeout_ms,
-            stream_time=lambda: self._time.stream_time,
-            waits_until=self._waits_until,
-            move_to=self._move_to,
-        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its windows."""
@@ -288,25 +247,6 @@ class _SlidingAggregation:
         final.sent(close_time)
         self._keep()
 
-    def _keep(self) -> None:
-        """Let the store keep the windows that are still to be sent on."""
-        if self._final is not None:
-            self._store.keep_from(self._first_unsent(self._final))
-
     def _first_unsent(self, final: FinalResults) -> int:
         """Return the earliest start (ms) of a window that may be still to be sent on."""
         return max(0, final.closed_until - self._difference_ms)
-
-    def _waits_until(self) -> int:
-        """Return the stream time (ms) that closes the last window there is."""
-        last_start: int = self._store.stream_time
-        if last_start < 0:
-            return NOTHING_WAITS
-        return last_start + self._difference_ms + self._grace_ms + 1
-
-    def _move_to(self, stream_time: int) -> None:
-        """Close the windows that silence has shown to be over."""
-        self._time.stream_time = stream_time
-        close_time = stream_time - self._grace_ms
-        if self._final is not None and close_time > self._final.closed_until:
-            self._send_closed(close_time, self._final, ())

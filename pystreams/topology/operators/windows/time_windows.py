@@ -21,74 +21,36 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.windows import EmitStrategy, TimeWindows, Windows
-from pystreams.topology.operators.fold import Fold
-from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.tables.table_operator import TableOperator
-from pystreams.topology.operators.tables.table_view import must_forward
-from pystreams.topology.operators.windows.window_emission import FinalResults, WindowTime
+from pystreams.topology.contracts.windows import TimeWindows, Windows
+from pystreams.topology.operators.windows.window_aggregation import (
+    FixedWindowAggregation,
+    WindowOperator,
+)
+from pystreams.topology.operators.windows.window_emission import FinalResults
 
 
 @dataclass(frozen=True, slots=True)
-class TimeWindowOperator(TableOperator):
-    """Folds the records of each key and window.
+class TimeWindowOperator(WindowOperator):
+    """Folds the records of each key and window; one without a key is dropped."""
 
-    Attributes:
-        emit: When results are sent on.
-        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
-            None if it never does.
-    """
-
-    store: str
     windows: Windows
-    fold: Fold
-    emit: EmitStrategy
-    late: LateRecords = NOBODY
-    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         return _TimeWindows(self, node).step
 
 
-class _TimeWindows:
+class _TimeWindows(FixedWindowAggregation):
     """The aggregation in one task; see `TimeWindowOperator`."""
 
     def __init__(self, operator: TimeWindowOperator, node: NodeContext) -> None:
-        task = node.task
-        store = task.store(operator.store)
-        results = operator.late.without_sink(node)
-        self._name = node.name
-        self._forward = results.forward
-        self._record = task.record
-        self._record_dropped = task.record_dropped
-        self._report_error = task.report_error
-        self._store = store
-        self._row_key = store.row_key
-        self._fetch_row = store.fetch_row
-        self._put_row = store.put_row
-        self._windows = operator.windows
+        windows = operator.windows
+        super().__init__(operator, node, windows.size_ms + windows.grace_period_ms)
+        self._windows = windows
         # Neighbours in time are mostly in the same windows.
         self._present: list[Window] = []
         self._same_windows = range(0)
         self._fold = operator.fold
-        self._time = WindowTime(node, store, operator.late)
-        self._final: FinalResults | None = None
-        self._forwards = False
-        if operator.emit is EmitStrategy.ON_WINDOW_CLOSE:
-            self._final = FinalResults(node, operator.store)
-            task.on_init(self._keep)
-        else:
-            self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
-        self._reads_old = self._forwards and operator.send_old_values
-        go_on_while_idle(
-            node,
-            operator.idle_timeout_ms,
-            stream_time=lambda: self._time.stream_time,
-            waits_until=self._waits_until,
-            move_to=self._move_to,
-        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its windows."""
@@ -154,35 +116,16 @@ class _TimeWindows:
         last_start = close_time - size_ms
         if last_start < 0:
             return
-        first_start = self._first_unsent()
+        first_start = self._first_unsent(final)
         if first_start == 0 or self._begins_between(first_start, last_start):
             for windowed, row in self._store.fetch_kept(first_start, last_start):
                 self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
         self._keep()
 
-    def _waits_until(self) -> int:
-        """Return the stream time (ms) that closes the last window there is."""
-        last_start: int = self._store.stream_time
-        if last_start < 0:
-            return NOTHING_WAITS
-        return last_start + self._windows.size_ms + self._windows.grace_period_ms
-
-    def _move_to(self, stream_time: int) -> None:
-        """Close the windows that silence has shown to be over."""
-        self._time.stream_time = stream_time
-        close_time = stream_time - self._windows.grace_period_ms
-        if self._final is not None and close_time > self._final.closed_until:
-            self._send_closed(close_time, self._final, ())
-
-    def _keep(self) -> None:
-        """Let the store keep the windows that are still to be sent on."""
-        self._store.keep_from(self._first_unsent())
-
-    def _first_unsent(self) -> int:
+    def _first_unsent(self, final: FinalResults) -> int:
         """Return the earliest start (ms) of a window that may be still to be sent on."""
-        assert self._final is not None, "only final results are sent on later"
-        closed_until = self._final.closed_until
+        closed_until = final.closed_until
         return 0 if closed_until < 0 else max(0, closed_until - self._windows.size_ms) + 1
 
     def _begins_between(self, first: int, last: int) -> bool:
