@@ -323,7 +323,9 @@ class RegistrySerde(ABC, Generic[T]):
 
     def _ruled(self, schema_id: int | str, schema: Any, topic: str, where: str) -> RuledSchema:
         subject, is_key = self._subject(topic, schema), self.choice.is_key
-        return RuledSchema(self.client, schema_id, schema, subject, topic, is_key, where)
+        return RuledSchema(
+            self.client, schema_id, schema, subject=subject, topic=topic, is_key=is_key, where=where
+        )
 
     def make_reader_beside(self, schema: Any, place: bytes, where: str) -> Read[T]:
         """Return the function that reads records whose schema a header names.

@@ -257,7 +257,9 @@ def test_each_of_several_processes_has_a_metrics_port_of_its_own(
     port: int, ports: list[int]
 ) -> None:
     made = [
-        run_configuration(RunOptions(3, process_number=number), metrics_prometheus_port=port)
+        run_configuration(
+            RunOptions(processes=3, process_number=number), metrics_prometheus_port=port
+        )
         for number in (1, 2, 3)
     ]
 
@@ -266,4 +268,4 @@ def test_each_of_several_processes_has_a_metrics_port_of_its_own(
 
 def test_a_metrics_port_without_room_for_all_processes_is_refused() -> None:
     with pytest.raises(click.UsageError, match="leaves no ports for 3 processes"):
-        run_configuration(RunOptions(3, metrics_port=65_534))
+        run_configuration(RunOptions(processes=3, metrics_port=65_534))

@@ -100,10 +100,7 @@ class Discovery:
         return [client for client in found if store is None or store in client.state_store_names]
 
     def processes(self, threads: Collection[str]) -> list[GroupProcess] | None:
-        """Return the processes of the group as they were some seconds ago, this one first.
-
-        Never waits: it asks for what is told the next time. None while nothing was told, or for
-        half a minute.
+        """Return the processes of the group; see `KafkaStreams.group_processes`.
 
         Args:
             threads: The names of this process' stream threads.
@@ -161,14 +158,7 @@ class Discovery:
             raise ValueError(f"the key {key!r} does not fit {writer!r}: {error}") from error
 
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
-        """Return where the instance answers that has a partition of a store; None if none does.
-
-        Args:
-            afresh: Whether what the group said a moment ago is no answer.
-
-        Raises:
-            StreamsError: The group can't be described.
-        """
+        """Return who has a partition of a store; see `KafkaStreams.owner_of`."""
         needed = self._inputs(store, number)
         for member in self._group(0 if afresh else _FRESH_MS).members:
             if needed and needed <= member.partitions:

@@ -168,8 +168,14 @@ class StoreKind:
         return lookup
 
     def sent_row_lookup(self, store: Any) -> RowLookup:
-        """Return the same for rows as they were sent downstream, not those a cache holds back."""
-        return self.row_lookup(store)
+        """Return the same for rows as they were sent downstream, not those a cache holds back.
+
+        Of a store that says it `caches`, that is its `sent_with_timestamp`.
+        """
+        if not getattr(store, "caches", False):
+            return self.row_lookup(store)
+        lookup: RowLookup = store.sent_with_timestamp
+        return lookup
 
     def values_near(self, store: Any) -> ValuesNear:
         """Return the function that finds the values of a key of some time: a join's partners."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import DroppedRecords
-from pystreams.stores.contracts.spec import Retention, RowLookup, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.time_segments.segmented_reader import owners_reader
@@ -141,13 +141,6 @@ class SegmentedKind(StoreKind):
         """Return the store's type in the tags of its metrics, as in `rocksdb-window`."""
         return f"{super().metrics_scope(spec)}-{self.name}"
 
-    def sent_row_lookup(self, store: Any) -> RowLookup:
-        """Return the function that looks up the row of a windowed key as it was sent downstream."""
-        if not getattr(store, "caches", False):
-            return self.row_lookup(store)
-        lookup: RowLookup = store.sent_with_timestamp
-        return lookup
-
 
 class SegmentedStateStore(TypedStateStore[K, R]):
     """A typed store whose stored keys begin with their segment.
@@ -157,8 +150,6 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             `SegmentedChanges` of the same segments.
         segments: Which segments are alive; owned by this object, which alone moves their time
             but for restoring.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
         order: How stored keys are laid out; None for segment and key.
     """
 

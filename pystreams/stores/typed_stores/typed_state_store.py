@@ -221,7 +221,6 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
     """A typed store as the runtime sees it; see `StateStore` for the contract.
 
     Args:
-        buffer: The bytes-level store; owned by this object from now on.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.
     """
@@ -319,6 +318,12 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             listener(own_key, new_value, old_value, timestamp, headers, source)
 
         return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
+
+    def _value_bytes(self, value: Any) -> bytes:
+        try:
+            return self._serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
 
     def _logged_keys(self) -> Callable[[bytes], Any]:
         """Return the function that turns a stored key into what a flush listener is told."""

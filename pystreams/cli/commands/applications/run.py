@@ -44,7 +44,7 @@ _PORT_MAX = 65_535
 _log = get_logger("pystreams.cli")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """How an application is run: in which processes, and what is short for a key.
 

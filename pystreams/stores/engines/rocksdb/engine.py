@@ -27,7 +27,6 @@ class RocksDBEngine(DatabaseEngine):
     read from a snapshot, so a reader of another thread sees whole commits only.
 
     Args:
-        name: The store's name, for error messages and the config hook.
         timestamped: Whether values carry their timestamp in the first eight bytes, which decides
             the column family.
         versioned: Whether the store may be a versioned one; else the database of one is refused.

@@ -65,7 +65,6 @@ class RocksDBSegmentEngine(DatabaseEngine):
     over all its segments, so a reader of another thread sees whole commits only.
 
     Args:
-        name: The store's name, for error messages and the config hook.
         segment_interval_ms: What one segment covers; the same at every start.
         timestamped: Whether values carry their timestamp in the first eight bytes; likewise.
         time_ordered: Whether keys are in order of time (`time_segments.time_order`); likewise.

@@ -108,7 +108,6 @@ class ExpiringRows(LiveRows):
     """The rows of one store, for its owner.
 
     Args:
-        ttl_ms: How long a row lives.
         plain: Whether what is written is the bare value, to be stored behind the timestamp.
 
     Attributes:

@@ -36,8 +36,6 @@ class ExpiringStore(TypedStore[K, R]):
     Args:
         buffer: The bytes-level store, restored by `row_changes`; owned by this object from now on.
         ttl_ms: How long a row lives, in stream time.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
 
     Attributes:
         rows: The rows, for the operator of a table.
@@ -47,6 +45,18 @@ class ExpiringStore(TypedStore[K, R]):
 
     rows: ExpiringRows
     _ttl_ms: int
+
+    def __init__(
+        self,
+        buffer: BufferedKeyValueStore,
+        rows: ExpiringRows,
+        ttl_ms: int,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> None:
+        self.rows, self._ttl_ms = rows, ttl_ms
+        super().__init__(buffer, key_serde, value_serde)
+        self._reader = rows
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store.
@@ -144,18 +154,6 @@ class ExpiringKeyValueStore(ExpiringStore[K, V], TypedKeyValueStore[K, V]):
 
     __slots__ = ("_ttl_ms", "rows")
 
-    def __init__(
-        self,
-        buffer: BufferedKeyValueStore,
-        rows: ExpiringRows,
-        ttl_ms: int,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-    ) -> None:
-        self.rows, self._ttl_ms = rows, ttl_ms
-        super().__init__(buffer, key_serde, value_serde)
-        self._reader = rows
-
     def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
         return lambda stored: deserialize(stored[TIMESTAMP_BYTES:])
 
@@ -169,15 +167,3 @@ class ExpiringTimestampedKeyValueStore(ExpiringStore[K, Any], TypedTimestampedKe
     __slots__ = ("_ttl_ms", "rows")
 
     metered_methods: ClassVar[Mapping[str, str]] = TypedTimestampedKeyValueStore.metered_methods
-
-    def __init__(
-        self,
-        buffer: BufferedKeyValueStore,
-        rows: ExpiringRows,
-        ttl_ms: int,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-    ) -> None:
-        self.rows, self._ttl_ms = rows, ttl_ms
-        super().__init__(buffer, key_serde, value_serde)
-        self._reader = rows

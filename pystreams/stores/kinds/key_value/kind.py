@@ -12,7 +12,7 @@ from pystreams.stores.contracts.queries import (
     TimestampedKeyQuery,
     TimestampedRangeQuery,
 )
-from pystreams.stores.contracts.spec import Answer, RowLookup, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import Answer, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
@@ -94,13 +94,6 @@ class KeyValueKind(StoreKind):
         if spec.engine_timestamped:
             return TypedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
         return AdaptedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
-
-    def sent_row_lookup(self, store: Any) -> RowLookup:
-        """Return the function that looks up a row as it was sent downstream."""
-        if not getattr(store, "caches", False):
-            return self.row_lookup(store)
-        lookup: RowLookup = store.sent_with_timestamp
-        return lookup
 
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics."""

@@ -41,7 +41,6 @@ class BufferedLruStore(BufferedKeyValueStore):
         engine: Holds what is committed, in memory; owned by this object from now on.
         max_entries: How many keys are kept; 1 or more.
         value_prefix_bytes: Bytes that precede the plain value in what is stored.
-        restored: Turns changelog records into changes.
     """
 
     __slots__ = ("_max_entries", "_restored_changes", "_uses")

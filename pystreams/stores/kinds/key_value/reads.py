@@ -99,13 +99,7 @@ class TypedReader(KeyValueReads[K, R], TypedView[K, R]):
 
 
 class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
-    """A key-value store as the runtime and its reads see it.
-
-    Args:
-        buffer: The bytes-level store; owned by this object from now on.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
-    """
+    """A key-value store as the runtime and its reads see it."""
 
     __slots__ = ("_committed_get", "_dirty_get", "_reader")
 

@@ -145,10 +145,7 @@ class AdaptedTimestampedKeyValueStore(TypedTimestampedKeyValueStore[K, V]):
             record = self._record
             self._write(raw_key, None, None, record.timestamp, record)
             return
-        try:
-            plain = self._serialize_value(value)
-        except Exception:  # noqa: BLE001 - a serde may raise anything
-            plain = serialize_or_raise(self._serialize_value, value, self._topic, "value")
+        plain = self._value_bytes(value)
         self._write(raw_key, plain, plain, timestamp, self._record)
 
     def _decoder(

@@ -34,11 +34,6 @@ class ListValueStore(TypedStateStore[K, V]):
     """The store as operators and the runtime see it; logged with the current record's time.
 
     Threads: belongs to the task's thread.
-
-    Args:
-        buffer: The bytes-level store; owned by this object from now on.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
     """
 
     __slots__ = ()

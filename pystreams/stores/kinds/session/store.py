@@ -45,12 +45,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
     Threads: belongs to the task's thread; others use `read_only`.
 
     Args:
-        buffer: The bytes-level store; owned by this object from now on. Its `restored` is a
-            `SegmentedChanges` of the same segments.
         segments: Which segments are alive; owned by this object.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
-        order: How stored keys are laid out; None for segment and key.
     """
 
     __slots__ = ()

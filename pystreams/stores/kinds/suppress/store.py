@@ -36,7 +36,7 @@ from pystreams.record import (
     PresentRecord,
     ProducedRecord,
 )
-from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.serdes import Serde
 from pystreams.stores.dirty_map.changelog import log_to
 from pystreams.stores.dirty_map.upcoming_keys import KEPT_KEYS, UpcomingKeys
 from pystreams.stores.kinds.suppress.buffered_change import (
@@ -85,8 +85,6 @@ class SuppressionBuffer(TypedStateStore[K, V]):
     Args:
         buffer: Holds the bytes, restored by `RestoredChanges`; owned by this object from now on.
         totals: What that counts in.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
         kept_keys: See `UpcomingKeys`.
 
     Attributes:
@@ -284,12 +282,6 @@ class SuppressionBuffer(TypedStateStore[K, V]):
             return None
         change = unpacked(stored)
         return change.prior, change.time, counted_bytes(key, stored)
-
-    def _value_bytes(self, value: V) -> bytes:
-        try:
-            return self._serialize_value(value)
-        except Exception:  # noqa: BLE001 - a serde may raise anything
-            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
 
     def _observed_time(self) -> int:
         return self.totals.stream_time

@@ -60,7 +60,6 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     then keep it in place of the value that the store has.
 
     Args:
-        engine: Holds what is committed; owned by this object from now on.
         retention: History retention, which is also the grace period of puts, and the segments'
             interval. A database that was written with another interval is refused.
     """

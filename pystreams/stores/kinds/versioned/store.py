@@ -97,11 +97,6 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
     object, in the form that tables use.
 
     Threads: belongs to the task's thread; others use `read_only`.
-
-    Args:
-        buffer: The bytes-level store; owned by this object from now on.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
     """
 
     __slots__ = ("_put_bytes", "_reader", "_versioned")

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.ids import TopicPartition
-from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.serdes import Serde
 from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.stores.kinds.window.keys import (
@@ -91,12 +91,8 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
     Threads: belongs to the task's thread; others use `read_only`.
 
     Args:
-        buffer: The bytes-level store; owned by this object from now on.
         segments: Shared with what the buffer restores by.
         retention: Retention, window size, and whether duplicates are retained.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
-        order: How stored keys are laid out; None for segment and key.
     """
 
     __slots__ = ("_retention", "_sequence")
@@ -230,12 +226,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         else:
             window_key = raw_key + _PACK_SUFFIX(start, sequence)
             self._write_in_segment(prefix, window_key, stored, plain, timestamp, replaces=replaces)
-
-    def _value_bytes(self, value: Any) -> bytes:
-        try:
-            return self._serialize_value(value)
-        except Exception:  # noqa: BLE001 - a serde may raise anything
-            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
 
     def _number_behind(self, sequence: int) -> None:
         self._sequence = max(self._sequence, sequence)

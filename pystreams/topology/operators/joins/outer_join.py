@@ -30,7 +30,7 @@ KIP-962 (records without a key).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from pystreams.errors import SerializationError
@@ -67,6 +67,7 @@ class OuterJoinOperator:
     other_store: str
     held_back: str
     join: PairJoiner
+    _: KW_ONLY
     left: bool
     outer: bool
     other_outer: bool
