@@ -75,7 +75,6 @@ def server_settings(
 
     Args:
         log_dir: Kafka's own directory, below the data directory.
-        client_port: Where clients connect.
         controller_port: Where the node's controller half listens; only the node itself connects.
         overrides: Kafka settings that win over this module's.
     """

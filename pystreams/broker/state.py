@@ -23,7 +23,6 @@ class BrokerState:
     """What is written about a broker when it has started.
 
     Attributes:
-        pid: The Java process.
         started_ms: Wall-clock time of the start, milliseconds since the epoch.
     """
 

@@ -41,12 +41,10 @@ class KeyDefinition:
 
     Attributes:
         name: Kafka's dotted name.
-        kind: What values it takes.
         default: The value when the user sets none; `REQUIRED` when the user must.
         default_exactly_once: The default under exactly-once; equals `default` for most keys.
         default_text: The default in words, where the value itself would mislead.
         importance: How likely a user is to set it.
-        doc: What it does, one to three sentences.
         client: Whether it is only passed on to the Kafka clients.
     """
 

@@ -34,7 +34,6 @@ class Recording:
     """How metrics are recorded; the same for a whole application.
 
     Attributes:
-        level: How much is measured.
         window_ms: Length of one sample (ms), `metrics.sample.window.ms`.
         num_samples: How many samples are looked at, `metrics.num.samples`.
         monotonic_ms: The timer: milliseconds that never go back. Handed in, because stores and

@@ -52,7 +52,6 @@ class SampledValues:
 
     Args:
         window_ms: Length of one sample (ms).
-        num_samples: How many are kept.
 
     Attributes:
         count: Values recorded since it was made.

@@ -52,9 +52,7 @@ class SchemaChoice:
 
     Attributes:
         schema: Its text, or the client's `Schema` (with references); None to take the writer's.
-        subject: How its subject is named.
         write_with: Which schema values are written with, or the id of it.
-        id_place: Where its id is written.
     """
 
     schema: Any

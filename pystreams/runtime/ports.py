@@ -373,7 +373,6 @@ class ClientFactory(Protocol):
         """Make a producer.
 
         Args:
-            client_id: Its name for the broker.
             transactional_id: Makes it transactional.
             topics: Those it will write to, as far as they are known: the size of its batches
                 goes by what they take.

@@ -86,10 +86,6 @@ class ThreadSettings:
     """Values for one stream thread.
 
     Attributes:
-        membership: How it is a member of its group.
-        polls: How it reads.
-        memory: Its share of the application's memory.
-        commit_interval_ms: How often to commit.
         task_timeout_ms: How long a task may fail to make progress.
         repartition_purge_interval_ms: How often repartition topics are purged.
         log_summary_interval_ms: How often a summary is logged; below 1 for never.

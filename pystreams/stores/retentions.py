@@ -43,7 +43,6 @@ def window_retention(
     Args:
         name: The store's name, for error messages.
         retention_ms: How long windows are kept, counted from their start.
-        window_size_ms: How long a window is.
         retain_duplicates: Whether each put adds a value.
         segment_interval_ms: What one segment covers; None chooses by the retention.
 

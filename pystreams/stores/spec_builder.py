@@ -21,9 +21,6 @@ class StoreSpecBuilder:
     """A store to be, of any kind: each `with_*` returns a new builder, nothing is changed in place.
 
     Differs from Kafka: Java's builders change themselves and return themselves; use the result.
-
-    Attributes:
-        spec: What will be built.
     """
 
     spec: StoreSpec

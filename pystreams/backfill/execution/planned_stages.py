@@ -47,7 +47,6 @@ def planned_stages(
     """Return the stages a backfill would run.
 
     Args:
-        num_partitions: Partition counts of the topics there are.
         sizes: The files that hold each topic's records, with their sizes (bytes), or estimates of a
             history in Kafka. Nothing when it is in no files, or they are not known.
 

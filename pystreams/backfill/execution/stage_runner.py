@@ -53,7 +53,6 @@ class Execution:
 
     Args:
         history: What it reads.
-        staging: Where results go.
         started_ms: The wall-clock time of the whole backfill (ms).
         clock: Tells how long stages take.
         tell: Told how far stages are.

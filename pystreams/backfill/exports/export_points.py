@@ -68,8 +68,6 @@ def take_points(
 
     Args:
         changelogs: What is exported.
-        num_partitions: Partition counts of the topics there are.
-        admin: Tells the ends of changelogs.
         consumer: Of the application's group, not a member; tells stable committed offsets.
         exactly_once: Whether the application runs so.
 

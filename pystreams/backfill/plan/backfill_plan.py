@@ -33,9 +33,6 @@ class BackfillPlan:
     ) -> Self:
         """Return the plan of a backfill.
 
-        Args:
-            num_partitions: Partition counts of the topics there are.
-
         Raises:
             TopologyError: The topology can't run as a backfill, or partition counts do not fit.
         """

@@ -71,7 +71,6 @@ class Result(NamedTuple):
     """One row of a task's results.
 
     Attributes:
-        task: The task's partition.
         name: A topic or a store, see `ResultKind`.
         sequence: Its place among the task's results of that kind and name.
         timestamp: Milliseconds since the epoch.
@@ -95,7 +94,6 @@ class ResultBatch:
     """Rows of a task's results that follow one another: of one kind and name, as columns.
 
     Attributes:
-        task: The task's partition.
         name: A topic or a store, see `ResultKind`.
         sequence: The first one's place among the task's results of that kind and name.
         records: Key, value, timestamp and headers of each.

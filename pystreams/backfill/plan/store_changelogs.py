@@ -54,7 +54,6 @@ def changelogs_of(
     """Return the changelogs of an application.
 
     Args:
-        num_partitions: Partition counts of the topics there are.
         stores: Names of the stores that are wanted; none for all that have a changelog.
 
     Raises:

@@ -60,7 +60,6 @@ def marks(
 
     Args:
         starts: The offset each partition keeps meanwhile.
-        mark: How far it is.
     """
     metadata = mark.encode()
     return {partition: CommittedOffset(starts[partition], metadata) for partition in task.histories}
@@ -200,11 +199,7 @@ def published_rows(task: TaskResults, committed: Offsets, publication: Publicati
 
 
 def other_rows(task: TaskResults, rows: int, command: PublishingCommand) -> PublishingRefusedError:
-    """Return what is wrong when a task's results give another number of rows than it has.
-
-    Args:
-        rows: How many they give.
-    """
+    """Return what is wrong when a task's results give another number of rows than it has."""
     return PublishingRefusedError(
         f"task {task.task_id}: its results give {rows} rows, and had {task.num_rows} when "
         "publishing began: somebody removes or adds files. Bring back what was there, and run "

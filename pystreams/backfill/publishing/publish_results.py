@@ -47,7 +47,6 @@ def publish(
     meanwhile; of several that publish from it, one goes on.
 
     Args:
-        config: The application's configuration.
         settings: How; without, the state alone is published.
         progress: Called in this thread after each transaction of records, and for what an earlier
             run has published of a task. What it raises is logged, and it is not called again.

@@ -119,7 +119,6 @@ class Publisher:
     """Publishes one publication; used once, by one thread.
 
     Args:
-        topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
         progress: Told of each committed transaction, and first of what an earlier run published.
     """

@@ -20,7 +20,6 @@ class RowBatch:
 
     Attributes:
         rows: How many rows were taken, those that are not published included.
-        records: How many records are published.
         outputs: The records, by partition.
     """
 

@@ -71,7 +71,6 @@ class Seeded:
     """What was seeded.
 
     Attributes:
-        directory: The application's state directory.
         stores: Stores that are there now, those of an earlier, interrupted run included.
         left_stores: Stores with state that are left to a restore from the changelog: in memory, of
             the user's own, or of a task whose directory another process holds.

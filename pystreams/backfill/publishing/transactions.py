@@ -34,7 +34,6 @@ class PublisherTransactions:
         waiting: How it waits, and how long the broker lets a transaction be open.
         refuse_taken_over: Raises if somebody else has published, or runs; asked when fenced, and
             after fencing.
-        committed: How many were committed.
     """
 
     group: str

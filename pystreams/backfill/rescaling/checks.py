@@ -46,11 +46,7 @@ _CURE = (
 
 @dataclass(frozen=True, slots=True)
 class OldGroup:
-    """What the old application's group has left behind.
-
-    Attributes:
-        ranges: What its source partitions hold.
-    """
+    """What the old application's group has left behind."""
 
     committed: Mapping[TopicPartition, CommittedOffset]
     ranges: Mapping[TopicPartition, OffsetRange]

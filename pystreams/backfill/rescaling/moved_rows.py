@@ -42,7 +42,6 @@ def moved_rows(
 
     Args:
         records: The records of all changelogs, columns of `rows.HISTORY_TYPE`.
-        part: The sub-topology.
         begins: Where the new application begins to read.
     """
     frames = [_state_rows(records, part, changelog) for changelog in part.changelogs]

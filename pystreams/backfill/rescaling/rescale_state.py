@@ -75,7 +75,6 @@ def rescale(
     Args:
         topology: The topology, as both applications run it.
         config: The old application's configuration.
-        settings: Where the state goes.
         master: Spark's master; see `session.spark_session`.
         spark_conf: More of Spark's configuration.
 

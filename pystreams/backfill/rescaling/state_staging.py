@@ -37,7 +37,6 @@ class Staging:
 
     Attributes:
         begins: Where the new application begins to read.
-        source: Reads the changelogs.
         directory: The staging directory; held.
         started_ms: When it was begun (ms since the epoch).
     """

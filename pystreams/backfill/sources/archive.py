@@ -68,7 +68,6 @@ class ArchiveSource:
     Attributes:
         path: What to read; None for readers that take it as an option.
         reader: Spark's name of the reader, such as `parquet`, `orc`, `avro`, `jdbc`.
-        options: The reader's options.
         columns: The archive's name for each of our columns, where it is another; None where it has
             none (partition, offset, key, headers).
         topic: The topic of all records, for an archive of one topic without such a column.

@@ -86,7 +86,6 @@ class KafkaSource:
         options: More options of Spark's reader, such as `kafka.security.protocol`; a backfill in
             which no stage needs the reader refuses them.
         reader: Reads partitions within the workers; None leaves all to Spark's reader.
-        waiting: How it waits for brokers.
     """
 
     bootstrap_servers: str
@@ -109,7 +108,6 @@ class KafkaSource:
         """Return the source that reads as the live application would: with its configuration.
 
         Args:
-            config: The application's configuration.
             start: Where partitions begin, as far as not at their first offset.
             end: Where they end, as far as not at their end when the backfill is begun.
             options: More options of Spark's Kafka connector, for stages that need it.

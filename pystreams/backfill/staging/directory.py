@@ -206,7 +206,6 @@ class StagingDirectory:
         """Give a stage its name, now that Spark has committed it.
 
         Args:
-            stage: What it has read and written.
             attempt: Where it was written; see `new_attempt`.
 
         Returns:

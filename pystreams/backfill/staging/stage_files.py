@@ -144,7 +144,6 @@ def check_complete(attempt: Path, found: int, written: int) -> None:
     """See that all rows are there which were written; by the driver.
 
     Args:
-        attempt: The directory of the stage's attempt.
         found: How many rows its files have.
         written: How many rows those who wrote them know of.
 

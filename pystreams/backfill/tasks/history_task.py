@@ -55,7 +55,6 @@ class HistoryTaskSettings:
     """What the tasks of one backfill share.
 
     Attributes:
-        task: What tasks share anyway.
         partitions_of: Returns the partitions of a topic (real name) for the bytes of some keys.
             A record without key (None) goes where the last argument, the task's partition, says.
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.

@@ -196,9 +196,6 @@ class ResultFiles:
 def move_into_place(attempt: Path, written: Sequence[WrittenRun]) -> None:
     """Keep the files of the runs that Spark has taken, and nothing else; by the driver.
 
-    Args:
-        attempt: The directory of the stage's attempt.
-
     Raises:
         StagingError: Files are missing, or can't be moved.
     """

@@ -24,8 +24,6 @@ def check_group(
 
     Args:
         group: The group: an application.id.
-        reference: What the user has called the topology.
-        application: How the broker is reached.
 
     Raises:
         StreamsError: The group runs another one, or does not say which.

@@ -34,7 +34,6 @@ class ReplaySlice:
     """What is read.
 
     Attributes:
-        spans: Offsets of the source topics' partitions.
         global_spans: Offsets of those of global tables, which are filled first.
     """
 
@@ -52,7 +51,6 @@ class ReplayCounts:
     """What was replayed.
 
     Attributes:
-        records: How many records were processed.
         followed: Of how many of them something is of the key that is followed; all without one.
         written: How many records would be written, those followed, by topic.
     """

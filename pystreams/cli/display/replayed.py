@@ -55,11 +55,7 @@ class HopLines:
 
 
 class FirstWritten:
-    """Keeps the first results of each topic, to be shown at the end.
-
-    Args:
-        limit: How many of a topic.
-    """
+    """Keeps the first results of each topic, to be shown at the end."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -19,7 +19,6 @@ class Operation:
         answer: The name of the answer's schema, or its media type where that is no JSON.
         in_query: The parameters that it knows in the query, some of them for some stores only.
         in_path: Those in its path.
-        statuses: With which statuses the answer comes.
         problems: With which statuses it is refused, beside those of all.
         is_open: Whether it is told to anybody who reaches it, with a token or without.
     """

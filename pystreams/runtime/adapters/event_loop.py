@@ -99,9 +99,6 @@ class EventLoop:
 class EventLoopCalls:
     """The calls of one task; see `AsyncCalls`.
 
-    Args:
-        loop: Where they are made.
-
     Attributes:
         waited_s: See `AsyncCalls`.
     """

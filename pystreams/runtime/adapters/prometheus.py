@@ -47,7 +47,6 @@ class PrometheusEndpoint:
         """Start to serve.
 
         Args:
-            host: The address to listen on.
             port: The port; 0 for any free one.
 
         Returns:

@@ -19,7 +19,6 @@ class Lives:
     """What of a client lives, and what has died.
 
     Attributes:
-        alive_threads: Stream threads that run.
         failed_threads: Stream threads that an error has ended.
         restarts: How often its process was killed and started again.
     """
@@ -44,7 +43,6 @@ def client_metrics(
         client_id: The value of their tag.
         state: Its state, by name and by Kafka's number.
         lives: Which of its threads live, and how often its process did not.
-        watchdog: What stands still.
         dead_letters: How many records became dead letters, by stage.
     """
     standing_still = Counter(trouble.kind for trouble in watchdog.troubles)

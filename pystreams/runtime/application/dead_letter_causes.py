@@ -30,7 +30,6 @@ class DeadLetterCause:
         where: The processor node, or the topic that has refused the record.
         error: The last error: its type and what it says.
         stack: Where that was raised, as the letter has it; nothing if it has none.
-        records: How many there were.
         last_ms: When the last one failed (ms since the epoch).
         task: The task that had it; None if nobody knows.
         record: Where that stands, as `topic-partition offset`; None of a punctuation.

@@ -52,7 +52,6 @@ class Discovery:
     """Finds out which instance has what. Safe to use from any thread.
 
     Args:
-        config: The application's configuration.
         admin: Asks for the group, and for ends of changelogs.
         topics: Knows how many partitions topics and stores have.
     """

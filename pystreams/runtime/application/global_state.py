@@ -60,7 +60,6 @@ class GlobalState:
 
         Args:
             parts: What the stream threads are made of.
-            counts: Partition count of each global topic.
         """
         if not self.wanted:
             return True
@@ -164,7 +163,6 @@ def global_stream_thread(
     """Return the thread that fills global stores, not yet running.
 
     Args:
-        stop: Set when it is to end.
         failed: Called with what has failed.
     """
     client_id = parts.identity.client_id

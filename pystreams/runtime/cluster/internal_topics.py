@@ -82,7 +82,6 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
     """Check that internal topics that exist have the partitions the topology needs now.
 
     Args:
-        wanted: What the topology needs.
         existing: Partition count of the topics on the broker.
 
     Raises:

@@ -52,7 +52,6 @@ class StreamsMetadata:
     """One instance of the application, and what it has.
 
     Attributes:
-        host_info: Where it answers.
         state_store_names: The stores of its tasks.
         topic_partitions: What its tasks read.
         standby_state_store_names: Empty: standby tasks are not asked.

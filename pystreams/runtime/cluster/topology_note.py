@@ -30,7 +30,6 @@ class TopologyNote:
 
     Attributes:
         digest: What tells it from others.
-        started_ms: When the process was started.
         standby_replicas: Its `num.standby.replicas`.
         compared: Whether it was compared with the one before, which the state directory knows.
     """

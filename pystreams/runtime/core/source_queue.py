@@ -32,7 +32,6 @@ def source_queue(
 
     Args:
         partition: The partition; its task reads the topic.
-        committed: The partition's committed offset.
     """
     task_id, topic = operators.task_id, partition.topic
     node = plan.source_of_topic(topic)

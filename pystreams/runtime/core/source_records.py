@@ -33,11 +33,7 @@ Serialize = Callable[[object], bytes]
 
 
 class SourceRecords:
-    """What one store is restored from.
-
-    Args:
-        partition: The partition that the task reads.
-    """
+    """What one store is restored from."""
 
     def __init__(
         self,

@@ -44,7 +44,6 @@ class StreamTask:
     """One task; owned and called by one thread.
 
     Args:
-        subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
         known_lag: See `PartitionGroup`.
         state: Its state, open, if a standby has kept that.

@@ -40,7 +40,6 @@ def state_of_task(
     """Return the state of a task, not open yet.
 
     Args:
-        subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
     """
     record, time, reads = PresentRecord(), TaskTime(), tuple(sorted(partitions))

@@ -17,12 +17,7 @@ _ANSWERS_MS = 2
 
 
 class InputFlow:
-    """The flow of records to the tasks of one thread.
-
-    Args:
-        settings: The thread's share of the configuration.
-        consumer: Returns the thread's consumer (it may be replaced).
-    """
+    """The flow of records to the tasks of one thread."""
 
     def __init__(
         self, settings: PollSettings, manager: TaskManager, consumer: Callable[[], ConsumerPort]

@@ -13,8 +13,6 @@ class RepartitionPurge:
     """The purges of one thread.
 
     Args:
-        plan: Knows the repartition topics.
-        settings: The thread's share of the configuration.
         clock: Tells when the thread began.
     """
 

@@ -81,7 +81,6 @@ class ApplicationReset:
     Attributes:
         plan: Its topology's plan; None when only the id is known, so that all its topics are
             orphans.
-        admin: Asks and changes the brokers.
         state_dir: `state.dir` on this machine.
     """
 

@@ -46,7 +46,6 @@ class EarlierTopology:
     """The topology that the state of an application was made with, as its directory has it.
 
     Args:
-        directory: The application's state directory.
         plan: The topology that is to run over what is there.
         defaults: What names the serdes of stores that name none.
     """

@@ -132,7 +132,6 @@ def redrive(
     """Write letters back; tell what was done.
 
     Args:
-        queue: The dead letter queue.
         admin: Tells which topics there are.
         make_consumer: Makes a consumer that reads what is committed.
         producer: Writes; its transactional id is that of all redrives of the queue, and its owner

@@ -36,7 +36,6 @@ def views_of(
     """Return a view of each local task's store.
 
     Args:
-        isolation_level: What reads see.
         stores: The stores of that name of all running local tasks.
         ready: Whether all local tasks that have the store run.
 

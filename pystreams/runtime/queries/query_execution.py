@@ -110,7 +110,6 @@ def _ask(
 
     Args:
         number: Its partition; None of a global one.
-        position: How far it has come.
         missing: What it lacks of what the request asks for.
     """
     query, spec, level = request.query, request.spec, request.isolation_level

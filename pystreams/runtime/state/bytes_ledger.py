@@ -20,9 +20,7 @@ class BytesLedger:
     Threads: the thread's own enters; any may read.
 
     Attributes:
-        uncommitted_bytes: What stores hold uncommitted.
         max_uncommitted_bytes: The most they ever held.
-        cached_bytes: What record caches hold back.
     """
 
     __slots__ = ("cached_bytes", "max_uncommitted_bytes", "uncommitted_bytes")
@@ -38,11 +36,7 @@ class BytesLedger:
 
 
 class StoreBytes:
-    """What the stores of one task hold, and the ledger knows of.
-
-    Args:
-        ledger: The thread's.
-    """
+    """What the stores of one task hold, and the ledger knows of."""
 
     __slots__ = ("_entered", "_ledger", "_stores")
 

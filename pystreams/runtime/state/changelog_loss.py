@@ -61,9 +61,6 @@ class ChangelogCheck:
     def first_offset_to_restore(self, held: OffsetRange) -> int:
         """Return where a store is restored from, after what has to be done to it before.
 
-        Args:
-            held: What the broker holds of its changelog.
-
         Raises:
             RetriableClientError: The store's last transaction can't be read yet; ask again.
             ChangelogLossError: The store is the last copy, and nobody has decided about it.
@@ -107,9 +104,6 @@ class ChangelogCheck:
 
     def first_offset_to_follow(self, held: OffsetRange) -> int:
         """Return where a store goes on that is kept for others, who decide what becomes of it.
-
-        Args:
-            held: What the broker holds of its changelog.
 
         Raises:
             RetriableClientError: The store's last transaction can't be read yet; ask again.
@@ -237,7 +231,6 @@ def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool
 
     Args:
         next_offset: The offset at which the store's changelog would go on.
-        held: What the broker holds of it.
         exactly_once: Whether the application writes in transactions.
     """
     if next_offset > held.high_watermark:

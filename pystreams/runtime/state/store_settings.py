@@ -18,7 +18,6 @@ class StoreSettings:
     """What the stores of a thread are made, opened and measured with.
 
     Attributes:
-        environment: What the stores themselves are given.
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
         changelog_loss_policy: `changelog.loss.policy`.
         ledger: Where it is kept what the stores of one thread hold together.

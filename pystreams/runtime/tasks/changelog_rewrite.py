@@ -34,11 +34,7 @@ _log = get_logger("pystreams.restore")
 
 
 class Relogging:
-    """The stores of one thread that are logged anew.
-
-    Args:
-        consumer: Returns the thread's consumer.
-    """
+    """The stores of one thread that are logged anew."""
 
     def __init__(self, producers: TaskProducers, consumer: Callable[[], ConsumerPort]) -> None:
         self._producers = producers

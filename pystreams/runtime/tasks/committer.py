@@ -56,7 +56,6 @@ class Committer:
     """Executes commits for one thread.
 
     Args:
-        consumer: Returns the thread's consumer (it may be replaced).
         concurrent: Runs several units at once.
 
     Attributes:

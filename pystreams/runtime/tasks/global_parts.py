@@ -21,8 +21,6 @@ class GlobalParts:
     Attributes:
         consumer: Reads the topics; in no group.
         producer: Makes what sends dead letters.
-        admin: Tells what the topics hold.
-        directories: Has the stores' directory.
         settings: How long to wait for records, how often to commit, and how much to hold.
         look_interval_ms: How often to look whether the topics are still the same.
         failed: Called with what has failed, when it has; tasks are to end then.

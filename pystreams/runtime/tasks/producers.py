@@ -105,7 +105,6 @@ class TaskProducers:
     """The producers of one thread.
 
     Args:
-        thread_index: The thread's number in its process.
         membership: Tells when nothing may be sent.
     """
 

@@ -40,7 +40,6 @@ class Membership:
     Args:
         clock: Tells how long it stood still.
         settings: The thread's. Under exactly-once there is never a doubt.
-        consumer: Returns the thread's consumer (it may be replaced).
     """
 
     def __init__(

@@ -26,7 +26,6 @@ def start_positions(
     Args:
         plan: The topology's plan; its sources may have reset policies of their own.
         task_id: The task, for the error.
-        partitions: The task's partitions.
         committed: Committed offsets, as far as there are any.
         offset_ranges: Asks the broker what partitions hold.
 

@@ -55,7 +55,6 @@ class TaskManager:
     """Makes, advances and closes the tasks of one thread.
 
     Args:
-        consumer: Returns the thread's consumer (it may be replaced).
         concurrent: Initialises several producers at once.
 
     Attributes:

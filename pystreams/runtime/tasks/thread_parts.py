@@ -28,7 +28,6 @@ class ProcessIdentity:
 
     Attributes:
         process_id: Stable across restarts.
-        client_id: The application's client id.
         group_instance_id: Its identity in the group, stable across restarts.
         survives: Whether the identity was there before this run, and so may be for the next: then
             a static member stays in its group when it stops.
@@ -49,7 +48,6 @@ class ProcessIdentity:
         """Return the identity of a process.
 
         Args:
-            config: The application's configuration.
             process_id: Stable across restarts.
             kept: Whether the state directory had it before this run.
         """
@@ -74,7 +72,6 @@ class ThreadParts:
     """What a thread is made of, beside its own number.
 
     Attributes:
-        settings: The thread's share of the configuration.
         admin: The application's admin client.
         input_topics: Tells whether committed offsets are of the topics that are there.
         directories: Locked task directories.

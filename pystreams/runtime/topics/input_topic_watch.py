@@ -24,7 +24,6 @@ class TopicWatch:
     """Watches over the source topics of one client.
 
     Attributes:
-        input_topics: Knows the ids.
         counts: Returns partition counts of all topics that are read.
         stop: Set when the client is asked to stop.
     """

@@ -178,7 +178,6 @@ class InputTopics:
 
         Args:
             committed: What was committed before it was restored.
-            present: Asks what is committed now.
 
         Raises:
             FatalStreamsError: It has, of a partition without a committed offset.

@@ -105,7 +105,6 @@ class MeteredStore:
     """A store whose declared methods are timed; all else is the store's own.
 
     Args:
-        meters: Where times are recorded.
         methods: Operation by name of method.
     """
 

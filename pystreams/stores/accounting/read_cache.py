@@ -96,7 +96,6 @@ class ReadCache:
 
         Args:
             changes: Values by key; None was deleted.
-            size_bytes: Bytes of their keys and values.
         """
         if self._budget.fits(size_bytes):
             self._young.update(changes)

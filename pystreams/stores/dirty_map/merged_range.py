@@ -106,7 +106,6 @@ def merged_entries(
     """Return what there is now from `start` (inclusive) to `end` (exclusive), in key order.
 
     Args:
-        start: Where to begin.
         end: Where to end; None for behind the last key.
     """
     gap = store.gap

@@ -26,7 +26,6 @@ class UpcomingKeys:
     Threads: belongs to the store's thread.
 
     Args:
-        start: Where the stretch begins.
         end: Where it ends, exclusive.
         kept_keys: See `KEPT_KEYS`.
     """

@@ -50,7 +50,6 @@ class Faults:
     """Draws what goes wrong, and keeps the trace of all calls.
 
     Args:
-        seed: Decides everything.
         rates: How often; may be replaced at any time.
 
     Attributes:
@@ -103,7 +102,6 @@ class Lifeline:
 
     Args:
         name: The process, for the trace.
-        faults: Keeps the trace.
 
     Attributes:
         alive: Whether it has not crashed.

@@ -65,7 +65,6 @@ class SimulatedProcess:
 
     Args:
         config: Its configuration; `bootstrap.servers` has a default here.
-        disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
             a process is only stopped in order.

@@ -40,7 +40,6 @@ class Aggregation(Generic[V_contra, S, R_co]):
         aggregator: Called with (key, value, so far); returns the new state, None to have none.
         merger: Called with (key, so far, other) when two sessions become one; `other` is the later
             one, and `so far` may be what the initializer returns.
-        serde: How the state is kept.
         result: Called with the state; returns the result, never None.
         subtractor: Called with (key, value, so far); undoes what the aggregator did with a value.
             None if that can't be undone: tables can't be aggregated so.
@@ -162,11 +161,7 @@ def aggregation_of(
     A value of None is none: of windows aggregators get such values.
 
     Args:
-        name: The name of the function that makes it.
         select: The user's function; None takes the values themselves.
-        growth: How the state grows.
-        serde: How the state is kept.
-        result: Returns the result of a state.
         result_serde: Serde of the result, if it is known.
 
     Raises:

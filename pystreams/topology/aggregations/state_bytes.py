@@ -39,7 +39,6 @@ def wrong_mark(name: str, mark: int, data: bytes) -> ValueError:
     """Return the error of a state that was written as another one.
 
     Args:
-        name: The name of the aggregation that reads it.
         mark: How its own states begin.
     """
     return ValueError(

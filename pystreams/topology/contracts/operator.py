@@ -77,7 +77,6 @@ class TaskContext(Protocol):
 
     Attributes:
         time: The task's stream time, and the wall clock's.
-        settings: What operators need of the configuration.
         app_configs: All of the configuration by Kafka's names.
         async_calls: Makes asynchronous calls beside the task's thread.
     """
@@ -96,9 +95,6 @@ class TaskContext(Protocol):
 
     def global_store(self, name: str, reader: str) -> Any:
         """Return a node's view of a global store, which refuses writes; None if there is none.
-
-        Args:
-            reader: The node's.
 
         Raises:
             StoreNotAvailableError: It is not filled yet.

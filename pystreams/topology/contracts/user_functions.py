@@ -93,7 +93,6 @@ def made_by(function: Callable[..., Any], node: str, method: str = "process") ->
     are not. So a supplier should only make a processor, and leave the rest to `init`.
 
     Args:
-        function: The user's supplier.
         method: What its objects are called with, record by record.
 
     Raises:

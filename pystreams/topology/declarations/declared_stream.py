@@ -37,7 +37,6 @@ class DeclaredStream:
     """A stream, as those after it must know it.
 
     Attributes:
-        node: The operation whose output it is.
         sources: Names of the source nodes of its sub-topology that it comes from.
         key_serde: Serde of its keys, as far as it is known.
         value_serde: Serde of its values, likewise.

@@ -36,12 +36,7 @@ from pystreams.topology.options.operation_options import Consumed
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GlobalTableNode(GraphNode):
-    """A global table, by the name of its node.
-
-    Attributes:
-        source: What reads its topic.
-        store: Where it is kept.
-    """
+    """A global table, by the name of its node."""
 
     source: SourceNode
     store: StoreBuilder
@@ -78,7 +73,6 @@ class DeclaredGlobalTable:
     """A global table, as a join must know it.
 
     Attributes:
-        node: The operation that makes it.
         value_serde: Serde of its values, as far as it is known.
         queryable_store_name: The same if the user gave it.
     """

@@ -115,7 +115,6 @@ class CopartitionGroup:
     """Sources whose topics must have equal partition counts.
 
     Attributes:
-        sources: Names of the source nodes.
         node: The node for whose sake: a join.
     """
 

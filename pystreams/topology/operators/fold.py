@@ -16,7 +16,6 @@ class Fold:
     """What is done with the records of a key or a window.
 
     Attributes:
-        initializer: Returns the value it begins with.
         aggregator: Called with (key, value, value so far); returns the new one, None to delete.
         merger: Called with (key, value so far, other value) when two sessions become one; None
             where windows never do.

@@ -82,9 +82,7 @@ class ConfluentAdmin:
     """Implements `AdminPort`. May be called from any thread.
 
     Args:
-        config: librdkafka's configuration.
         replication_factor: Replicas of topics to create; -1 for the broker's default.
-        timeouts: How long it waits.
     """
 
     def __init__(

@@ -54,7 +54,6 @@ class CoordinatorClient:
         Args:
             request: Sends the request, with a time limit of `NEVER_S`.
             about: What is asked for, for the error.
-            timeout_s: How long to wait.
         """
         with self._lock:
             client = self._client = self._client or self._make()
@@ -118,7 +117,6 @@ def answer_of(
     Args:
         request: Sends the request, with a time limit of `NEVER_S`.
         about: What is asked for, for the error.
-        timeout_s: How long to wait.
 
     Raises:
         RetriableClientError: No answer in time.

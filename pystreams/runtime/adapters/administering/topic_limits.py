@@ -28,7 +28,6 @@ def described_limits(
 
     Args:
         config: librdkafka's configuration of an admin client, which is made for this.
-        topics: What to ask about.
     """
     if not topics:
         return {}

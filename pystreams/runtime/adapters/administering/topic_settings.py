@@ -27,7 +27,6 @@ def described_settings(
     """Return the settings of topics, defaults included; see `AdminPort.topic_settings`.
 
     Args:
-        topics: What to ask about.
         timeout_s: How long to wait for the answer (s).
     """
     if not topics:

@@ -30,7 +30,6 @@ def consume_available(
     """Return messages, and errors in the form of messages, that have arrived.
 
     Args:
-        max_records: The most to return.
         timeout_s: How long to wait for the first one (s).
         doing: The start of an error's message.
 

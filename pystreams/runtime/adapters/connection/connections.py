@@ -136,7 +136,6 @@ def make_client(
     """Make a client whose errors and log lines come to us.
 
     Args:
-        outage: Told of its errors.
         log: Takes its log lines; None to show them all.
 
     Raises:

@@ -45,12 +45,7 @@ def speaks_plain_text(server: str) -> bool:
 
 
 def distrust(server: str, config: Mapping[str, Any]) -> ssl.SSLCertVerificationError | None:
-    """Return why a listener's certificate is not trusted; None when that can't be told.
-
-    Args:
-        server: Its host and port.
-        config: librdkafka's configuration.
-    """
+    """Return why a listener's certificate is not trusted; None when that can't be told."""
     try:
         context = _trusting(config)
         _handshake(server, context)

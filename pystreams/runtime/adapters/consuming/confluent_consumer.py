@@ -64,12 +64,7 @@ _NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
 
 
 class ConfluentConsumer:
-    """Implements `ConsumerPort`.
-
-    Args:
-        config: librdkafka's configuration.
-        paused: Holds back what comes of paused partitions.
-    """
+    """Implements `ConsumerPort`."""
 
     def __init__(
         self,

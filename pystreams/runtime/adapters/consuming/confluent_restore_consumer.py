@@ -35,7 +35,6 @@ class ConfluentRestoreConsumer:
     """Implements `RestoreConsumerPort`.
 
     Args:
-        config: librdkafka's configuration.
         reads: What it reads, for messages.
     """
 

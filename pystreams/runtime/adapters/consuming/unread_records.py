@@ -27,7 +27,6 @@ class UnreadRecords:
     Attributes:
         started: Where reading of assigned partitions began, None before it has; the consumer's.
         stopped: Partitions paused in the client, and where they go on; the consumer's.
-        paused: What is held back of paused partitions.
     """
 
     client: Consumer

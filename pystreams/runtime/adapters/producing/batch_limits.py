@@ -131,8 +131,6 @@ class BatchSize:
 
     Args:
         config: librdkafka's configuration of the producer.
-        limits: What topics take.
-        topics: Those it will write to.
 
     Attributes:
         topics: The same, as far as they are known.

@@ -35,7 +35,6 @@ def until_answered(
         call: The step; takes how long it may wait (s).
         translated: Gives what an error of the client means.
         limit_s: How long to repeat it while that is a `RetriableClientError` (s).
-        too_late: What is raised then.
         tell_after_s: How long it may take before that is told (s).
 
     Raises:
@@ -72,9 +71,7 @@ def send_offsets(
     """Add offsets to the open transaction.
 
     Args:
-        send: The client's call.
         offsets: The next offset of each partition.
-        group_metadata: The consumer's.
         translated: Gives what an error of the client means.
         transaction_timeout_s: How long the transaction may take (s).
         commit_timeout_s: How long a commit is tried (s).

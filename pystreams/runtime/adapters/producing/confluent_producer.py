@@ -57,7 +57,6 @@ class ConfluentProducer:
     """Implements `ProducerPort`.
 
     Args:
-        config: librdkafka's configuration.
         limits: What topics take; shared by a process's producers.
         topics: Those it will write to, as far as they are known.
         handler: Decides about records that can't be produced.

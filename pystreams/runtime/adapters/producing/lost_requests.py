@@ -35,7 +35,6 @@ class LostRequests:
     """Takes the log lines of one client and passes on what the user is to see.
 
     Args:
-        log: Takes the lines.
         config: The client's configuration, without what `telling` adds.
 
     Attributes:

@@ -56,7 +56,6 @@ class RefusedRecords:
     """Decides about the refused records of one producer.
 
     Args:
-        handler: The user's.
         batch_size: How large the producer's batches are.
     """
 
@@ -155,11 +154,6 @@ class RefusedRecords:
 
         The handler is not asked: librdkafka does not commit such a transaction. Which record it
         was is learnt by processing them again, if need be.
-
-        Args:
-            error: Why it must be aborted.
-            failures: What is known of the records.
-            topics: Those it has written to.
         """
         if self._batch_size.outdated:
             return TransactionAbortableError(f"{error.str()}: processed again")

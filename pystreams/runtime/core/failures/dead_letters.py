@@ -67,7 +67,6 @@ def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> D
     whose effect has left a record cache.
 
     Args:
-        context: Where it failed.
         topic: The queue.
     """
     output = context.output_topic

@@ -65,7 +65,6 @@ class RecordWarnings:
 
         Args:
             details: Returns what else the log tells of this record.
-            level: How loud.
         """
         self._add((_DROPPED, node, reason), 1, details, level)
 

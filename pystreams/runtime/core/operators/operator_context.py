@@ -60,7 +60,6 @@ class OperatorContext:
 
     Attributes:
         time: The task's stream time, and the wall clock's.
-        settings: What operators need of the configuration.
         app_configs: All of the configuration by Kafka's names.
         state_directory: The task's directory; set before the processors start.
         committed_numbers: What operators commit with the offsets; the task reads and writes it.

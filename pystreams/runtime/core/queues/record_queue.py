@@ -58,7 +58,6 @@ class RecordQueue:
         task_id: The task, for error messages.
         step: Feeds a record to the source's children.
         deserializers: Of keys and values.
-        extractor: Where timestamps come from.
         handler: Decides about records that can't be decoded.
 
     Attributes:

@@ -78,7 +78,6 @@ class GroupWatch:
     """Watches the group for one thread; owned by it.
 
     Args:
-        consumer: Returns the thread's consumer (it may be replaced).
         waiting: Whether the thread has a share.
 
     Attributes:

@@ -16,13 +16,10 @@ class ThreadStatistics:
         processed_records: Records processed since the thread started.
         dropped_records: Records dropped by running tasks.
         calls_again: How often running tasks called functions again with a record.
-        commits: Commits since the thread started.
         lag_records: Records known to wait, buffered ones included; None when nothing is known.
         restored_records: Records restored since the thread started.
         restore_remaining_records: Offsets still to restore, at most.
-        uncommitted_bytes: What stores hold uncommitted.
         max_uncommitted_bytes: The most they ever held.
-        cached_bytes: What record caches hold back.
         unread_partitions: Partitions of the topology that nobody in the group reads, as far as
             this thread has seen.
     """
@@ -50,7 +47,6 @@ class Statistics(ThreadStatistics):
 
     Attributes:
         state: The client's state; of several processes how many are in which.
-        threads: Stream threads alive.
     """
 
     state: str

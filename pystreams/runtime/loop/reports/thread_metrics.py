@@ -51,11 +51,7 @@ Metrics = dict[MetricName, MetricValue]
 
 
 class ThreadMetrics:
-    """Metrics of one thread.
-
-    Args:
-        restorer: Tells what is still to restore.
-    """
+    """Metrics of one thread."""
 
     def __init__(
         self,

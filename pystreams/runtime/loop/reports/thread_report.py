@@ -34,7 +34,6 @@ class ThreadReport:
     """Publishes the numbers of one thread.
 
     Args:
-        consumer: Returns the thread's consumer (it may be replaced).
         unread_partitions: Tells how many of them nobody in the group reads.
 
     Attributes:
@@ -224,7 +223,6 @@ class Lag(NamedTuple):
     """What waits for a task.
 
     Attributes:
-        records: How many records.
         ms: How long the oldest of them has waited; see `TaskMetadata.lag_ms`.
     """
 

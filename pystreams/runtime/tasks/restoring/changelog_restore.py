@@ -14,7 +14,6 @@ class ChangelogRestore:
     """One changelog on its way into its store.
 
     Attributes:
-        state: The state the store belongs to.
         beginning: The first offset of the changelog when the restore began.
         next_offset: The next offset to read.
         end_offset: End of the changelog when the restore began, open transactions included:

@@ -60,11 +60,7 @@ class ProgressLog:
     def log_if_due(
         self, progress: RestoreProgress, restores: Mapping[TopicPartition, ChangelogRestore]
     ) -> None:
-        """Log how far it is, if the last time is a while ago.
-
-        Args:
-            progress: How far it is.
-        """
+        """Log how far it is, if the last time is a while ago."""
         now = self._clock.monotonic_ms()
         if now - self._logged_ms < _LOG_EVERY_MS:
             return

@@ -45,7 +45,6 @@ class Restorer:
 
     Args:
         consumer: Makes the restore consumer, when first needed.
-        admin: Tells what changelogs hold.
         clock: For rates in the log.
         listener: Told of what is restored to the end, or None.
 

@@ -117,7 +117,6 @@ class Database:
         """Refuse families that another kind of store wrote.
 
         Args:
-            foreign: Names that are not known.
             known: What is known, for the message.
 
         Raises:

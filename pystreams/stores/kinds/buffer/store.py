@@ -162,7 +162,6 @@ class TimeOrderedBuffer(BufferedStateStore):
             value: Likewise.
             timestamp: Its time (ms).
             message: The message it was made of; None for what a punctuation has made.
-            data_bytes: Bytes of key and value.
             until: See `leave_until`; -1 lets none go.
         """
         line, buffer = self._line, self._buffer

@@ -107,11 +107,7 @@ class InBytes(NamedTuple):
 
 
 class WaitingMessage:
-    """The record that has waited and is processed now, as a message: one object for all of a join.
-
-    Args:
-        in_bytes: Of the join's buffer.
-    """
+    """The record that has waited and is processed now, as a message: one object a join."""
 
     __slots__ = ("_in_bytes", "waiting")
 

@@ -56,7 +56,6 @@ class BufferedChange(NamedTuple):
 
     Attributes:
         timestamp: The record's timestamp (ms).
-        headers: The record's headers.
         origin: Where it came from.
         prior: Bytes of the value that the table had before the key came into the buffer, or None.
         old: Bytes of the value before the newest, or None.

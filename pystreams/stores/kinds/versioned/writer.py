@@ -82,7 +82,6 @@ class VersionWriter:
         """Put a version that is older than the latest value, or of a key that has none.
 
         Args:
-            value: The version's value.
             timestamp: The version's beginning.
             end: Its end as far as it is known: the latest value's timestamp, or None. Each row
                 passed on the way back brings it closer.

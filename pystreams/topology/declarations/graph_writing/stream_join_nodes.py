@@ -134,7 +134,6 @@ class StreamStreamJoinNode(GraphNode):
     """The joins of both sides and the node that merges them; the window nodes are its siblings.
 
     Attributes:
-        names: The names of its nodes and stores.
         join: What is joined, and how.
     """
 

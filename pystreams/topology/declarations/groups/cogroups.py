@@ -112,7 +112,6 @@ class Cogroups:
         """Declare the table of all records of a key and window.
 
         Args:
-            windows: How time is cut.
             fold: Begins and merges results; its aggregator is that of each stream.
             node_name: Begins the names of the nodes; None generates them.
         """

@@ -92,12 +92,7 @@ class StreamGroups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableGroups:
-    """The rows of a table, grouped.
-
-    Attributes:
-        node: The operation that sends changes to groups.
-        grouped: How they travel there.
-    """
+    """The rows of a table, grouped."""
 
     graph: StreamsGraph
     node: GraphNode

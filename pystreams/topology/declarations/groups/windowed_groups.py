@@ -61,7 +61,6 @@ class WindowedGroups:
     """The records of a stream, grouped and cut into windows.
 
     Attributes:
-        emit: When results are sent on.
         late: Who is told of late records: a function, or the topic they are written to.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time
             (ms); as the builder says when None, never when -1.
@@ -157,7 +156,6 @@ class WindowedGroups:
         """Declare an aggregation.
 
         Args:
-            fold: What is done with the records of a window.
             node_name: The node's name; None generates one.
             prefix: Begins generated names.
             value_serde: Serde of results, where `chosen` has none.
@@ -274,7 +272,6 @@ class WindowedTableStore(TableStore):
 
     Attributes:
         windows: What it keeps results of.
-        emit: When they are sent on.
         shared: Whether several operators write it: those of a cogroup.
     """
 

@@ -67,7 +67,6 @@ class _ForeignKeyCall:
         left: Whether rows without a foreign row are in the result.
         partitioners: Where subscriptions and responses go.
         kept_serde: The serde of one side's values, if the result's are of its type.
-        materialized: How the result is kept.
         node_name: Begins the names of all that the join consists of.
     """
 

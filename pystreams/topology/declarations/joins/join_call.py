@@ -12,7 +12,6 @@ class JoinCall:
     """A call of `join`, `left_join` or `outer_join`.
 
     Attributes:
-        joiner: The user's function.
         windows: What was given as such; None for a join with a table.
         with_key: Whether the joiner takes the key too.
         joined: Options as an object, if they are given so.

@@ -34,7 +34,6 @@ class JoinedTablesNode(TableNode):
     """A join of two tables: a node for each side, and one for the result.
 
     Attributes:
-        join: What becomes of two rows.
         left_name: Name of the node that takes the left table's changes.
         right_name: Name of the other one.
     """
@@ -77,7 +76,6 @@ class TableJoinCall:
     """A call of a table's `join`, `left_join` or `outer_join`.
 
     Attributes:
-        joiner: The user's function.
         with_key: Whether it takes the key too.
         node_name: Name of the result's node, and beginning of the others'.
         materialized: How the result is kept, as an object.

@@ -26,7 +26,6 @@ class Place:
     """Where a node stands in the graph, as that is when it is written.
 
     Attributes:
-        parents: Names of the nodes it reads from.
         children: Operations that follow it, in order of declaration.
         feeds_null_keys: Whether something below wants records without a key.
         keeps_store: Of a table: whether it has a store.

@@ -263,8 +263,6 @@ class RepartitionNode(GraphNode):
     Attributes:
         topic: The internal topic, without the application's prefix.
         filter_name: Node that drops records without a key; None writes them all.
-        sink_name: Node that writes the topic.
-        key_serde: How keys are written and read.
         value_serde: How values are written and read.
         partitioner: Chooses the partition; murmur2 of the key when None.
         num_partitions: Partitions of the topic; as many as upstream when None.

@@ -43,7 +43,6 @@ class DeclaredTable:
     """A table, as those after it must know it.
 
     Attributes:
-        node: The operation that makes it.
         sources: Names of the source nodes of its sub-topology that it comes from.
         key_serde: Serde of its keys, as far as it is known.
         value_serde: Serde of its values, likewise.

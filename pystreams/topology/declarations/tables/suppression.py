@@ -56,7 +56,6 @@ def suppressed_table(
     """Declare that a table's changes wait; return the table of those that went on.
 
     Args:
-        suppressed: How long they wait.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time
             (ms); None takes the topology's.
 

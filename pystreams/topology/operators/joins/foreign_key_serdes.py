@@ -51,7 +51,6 @@ class Subscription(NamedTuple):
 
     Attributes:
         hash: Of the primary row's value, 16 bytes; None without one.
-        primary_key: The primary row's key.
         primary_partition: Where the answer goes; None of version 0.
     """
 

@@ -39,7 +39,6 @@ class GraceJoinOperator:
     """Joins a stream with a versioned table after a grace period.
 
     Attributes:
-        buffer: Name of the buffer's store.
         grace_period_ms: How long records wait, in stream time.
         key_serde: How keys are kept; the configured default when None.
         value_serde: How the stream's values are kept; likewise.
@@ -129,7 +128,6 @@ class GraceJoinOperator:
         """Return the step of a join whose records also leave while its input is silent.
 
         Args:
-            step: Takes a record.
             let_go: Lets those go up to a later time.
         """
         if self.idle_timeout_ms is None:

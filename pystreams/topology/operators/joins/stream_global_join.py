@@ -24,7 +24,6 @@ class StreamGlobalTableJoinOperator:
     unless the join is a left one: that joins it with None.
 
     Attributes:
-        store: Name of the table's store.
         key_selector: Called with (key, value); returns the key of the table's row, None for none.
         joiner: Called with (value, row's value), or with (key, value, row's value); the key is the
             stream record's.

@@ -24,7 +24,6 @@ class StreamTableJoinOperator:
     that has no row to look up and joins with None.
 
     Attributes:
-        table: How to look into the table.
         joiner: Called with (value, row's value), or with (key, value, row's value).
         left: Whether a record without a row is joined with None; else it is not joined.
         with_key: Whether the joiner takes the key too.

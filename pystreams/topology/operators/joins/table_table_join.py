@@ -71,7 +71,6 @@ class TableJoinSideOperator(TableOperator):
 
     Attributes:
         other: How to look into the other side's table.
-        join: What becomes of two rows.
         left: Whether this is the left side.
     """
 
@@ -153,11 +152,7 @@ class TableJoinMergeOperator(TableOperator):
 
 @dataclass(frozen=True, slots=True)
 class JoinedView:
-    """The view of a joined table without a store: both tables' views, joined when asked.
-
-    Args:
-        join: What becomes of two rows.
-    """
+    """The view of a joined table without a store: both tables' views, joined when asked."""
 
     left: TableView
     right: TableView

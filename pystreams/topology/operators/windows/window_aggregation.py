@@ -22,8 +22,6 @@ class WindowOperator(TableOperator):
     """Folds the records of each key and window.
 
     Attributes:
-        windows: How time is cut.
-        emit: When results are sent on.
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
             None if it never does.
     """
