@@ -187,9 +187,7 @@ class StreamThread:
         self._waiting.begins()
         self._group.joins()
         self._producers.prepare()
-        plan = self._parts.plan
-        topics = [*plan.source_topics(), *plan.repartition_topics()]
-        patterns = [pattern.pattern for pattern in plan.source_patterns()]
+        topics, patterns = self._parts.plan.consumed()
         self._arrival.join(lambda: self._consumer.subscribe(topics, patterns, self))
 
     def run_once(self) -> int:

@@ -114,6 +114,11 @@ class TopologyPlan:
         """Return the patterns of sources that read by pattern."""
         return [node.pattern for node in self.sources() if node.pattern is not None]
 
+    def consumed(self) -> tuple[list[str], list[str]]:
+        """Return what tasks consume: topics by real name, repartition topics too; and patterns."""
+        patterns = [pattern.pattern for pattern in self.source_patterns()]
+        return [*self.source_topics(), *self.repartition_topics()], patterns
+
     def repartition_topics(self) -> dict[str, RepartitionTopic]:
         """Return internal repartition topics by real name."""
         topics = self.topology.repartition_topics

@@ -70,10 +70,7 @@ class ApplicationShutdown:
 
     def begin(self) -> None:
         """Join the group."""
-        plan = self._parts.plan
-        topics = [*plan.source_topics(), *plan.repartition_topics()]
-        patterns = [pattern.pattern for pattern in plan.source_patterns()]
-        self._consumer.subscribe(topics, patterns, _Nothing())
+        self._consumer.subscribe(*self._parts.plan.consumed(), _Nothing())
 
     def step(self) -> bool:
         """Poll once, and look who is left when it is time; return whether it is over."""
