@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.broker import test_last_copies as broker
+from tests.broker.state import test_last_copies as broker
 from tests.runtime.adapters import test_state_directory as directories
 from tests.runtime.core import test_internal_topics as policies
-from tests.simulation import test_damaged_stores as damaged
-from tests.simulation import test_lost_changelogs as lost
-from tests.simulation.damaging import DAMAGES
+from tests.simulation.state import test_damaged_stores as damaged
+from tests.simulation.state import test_lost_changelogs as lost
+from tests.simulation.state.damaging import DAMAGES
 from tests.stores import test_damage_is_noticed as noticed
 from tests.stores import test_damaged_store_is_rebuilt as rebuilt
 

@@ -7,7 +7,7 @@ import pytest
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import read_all
-from tests.broker.request_proxy import PRODUCE, RequestProxy
+from tests.broker.troubles.request_proxy import PRODUCE, RequestProxy
 from tests.broker.waiting import wait_until
 from tests.broker.writing import Feed, Writer
 

@@ -245,7 +245,7 @@ def test_a_condition_that_raises_says_with_which_letter(broker: DevelopmentBroke
 def test_a_redrive_that_is_killed_and_run_again_writes_each_letter_back_once(
     broker: DevelopmentBroker,
 ) -> None:
-    """Wherever the kill meets it; `simulation/test_redrive.py` kills at each step."""
+    """Wherever the kill meets it; `simulation/troubles/test_redrive.py` kills at each step."""
     source = Source(broker.bootstrap_servers, 4000)
     words = [sys.executable, "-m", "pystreams", "dlq", "redrive", source.queue]
     servers = f"bootstrap.servers={source.servers}"

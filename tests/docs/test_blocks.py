@@ -31,11 +31,11 @@ from tests.docs.typed_commands import problem_of
 
 RUN_ELSEWHERE = {
     "docs/backfill.md": "tests/broker/backfill/test_backfill_page.py",
-    "docs/embedding.md": "tests/broker/test_embedding_page.py",
+    "docs/embedding.md": "tests/broker/serving/test_embedding_page.py",
     "docs/getting-started.md": "tests/distribution/test_getting_started.py",
     "docs/http.md": "tests/http/test_http_page.py",
-    "docs/metrics.md": "tests/broker/test_metrics.py",
-    "docs/queries.md": "tests/broker/test_queries_page.py",
+    "docs/metrics.md": "tests/broker/serving/test_metrics.py",
+    "docs/queries.md": "tests/broker/serving/test_queries_page.py",
 }
 """Pages whose examples need a broker, Spark or an environment of their own, and what runs them."""
 

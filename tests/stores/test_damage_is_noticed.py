@@ -14,7 +14,7 @@ from rocksdict import DBCompactionStyle
 from pystreams import StateStoreCorruptedError, StateStoreError
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from tests.broker.waiting import wait_until
-from tests.simulation.damaging import flip_data
+from tests.simulation.state.damaging import flip_data
 from tests.stores.managed import in_another_process
 
 CHANGES = {b"k%04d" % number: os.urandom(100) for number in range(1000)}

@@ -11,7 +11,7 @@ from pystreams import KafkaStreams, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets
-from tests.broker.request_proxy import END_TXN, RequestProxy
+from tests.broker.troubles.request_proxy import END_TXN, RequestProxy
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.broker.writing import Writer
 

@@ -22,8 +22,8 @@ from pystreams import KafkaStreams, State
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.partitioner import partition_of
 from tests.broker.conftest import CreateTopic
-from tests.broker.late_requests import LateRequestsProxy
 from tests.broker.reading import read_all
+from tests.broker.troubles.late_requests import LateRequestsProxy
 from tests.broker.waiting import wait_until
 from tests.broker.writing import Feed, Writer
 from tests.histories.list_append import Anomaly, anomalies

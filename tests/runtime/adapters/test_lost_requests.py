@@ -12,7 +12,7 @@ from pystreams.runtime.adapters.producing.lost_requests import LostRequests
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.tasks.producers import StreamsProducer
 from tests.broker.flushing import flush
-from tests.broker.request_proxy import END_TXN, TXN_OFFSET_COMMIT, RequestProxy
+from tests.broker.troubles.request_proxy import END_TXN, TXN_OFFSET_COMMIT, RequestProxy
 from tests.broker.waiting import wait_until
 from tests.runtime.adapters.application import (
     Application,

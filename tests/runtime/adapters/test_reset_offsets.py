@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from pystreams import FatalStreamsError, TopicPartition
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.consuming.reset_offsets import ResetOffsets
-from tests.broker.request_proxy import RequestProxy
+from tests.broker.troubles.request_proxy import RequestProxy
 from tests.runtime.adapters.application import answer_of, until
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tests.simulation.crash_tables.test_crash_table_of_an_outer_join import (
     OuterJoinRun,
 )
 from tests.simulation.crash_tables.test_crash_table_writing_through import closed
-from tests.simulation.test_fault_table import fail_at_each_call
+from tests.simulation.troubles.test_fault_table import fail_at_each_call
 
 pytestmark = pytest.mark.simulation
 

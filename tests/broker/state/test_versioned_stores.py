@@ -36,7 +36,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
-from tests.broker.test_internal_topics import settings_of
+from tests.broker.topologies.test_internal_topics import settings_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 STORE = "versioned-store"

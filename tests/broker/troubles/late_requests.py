@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from random import Random
 
-from tests.broker.request_proxy import (
+from tests.broker.troubles.request_proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,

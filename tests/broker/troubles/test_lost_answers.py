@@ -17,7 +17,7 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.reading import create_topics, delete_named, delete_topics, topics_of
-from tests.broker.request_proxy import (
+from tests.broker.troubles.request_proxy import (
     CREATE_TOPICS,
     DELETE_TOPICS,
     METADATA,

@@ -25,7 +25,7 @@ from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.consumers import SimulatedRestoreConsumer
 from pystreams.testing.simulation.partition_log import PartitionLog
 from tests.simulation.applications import Application, running_tasks, stored_counts
-from tests.simulation.keeping_warm import (
+from tests.simulation.members.keeping_warm import (
     LOOK_MS,
     PATIENCE,
     application,

@@ -26,7 +26,7 @@ from tests.broker.exactly_once.test_kill import (
 )
 from tests.broker.programs import write_counts
 from tests.broker.reading import create_topics, produce, read_all, values_by_key
-from tests.broker.request_proxy import RequestProxy
+from tests.broker.troubles.request_proxy import RequestProxy
 from tests.broker.waiting import wait_until
 from tests.ports import ports_in_a_row
 from tests.runtime.adapters.application import answer_of

@@ -10,10 +10,10 @@ from typing import Any
 from pystreams import KeyQuery, PositionBound
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
-from tests.broker.test_queries import Feed, wait_for
+from tests.broker.serving.test_queries import Feed, wait_for
 from tests.broker.waiting import DEADLINE_S
 
-PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
+PAGE = Path(__file__).parents[3] / "docs" / "queries.md"
 
 
 def test_the_examples_print_what_the_page_says(

@@ -20,7 +20,7 @@ from tests.broker.conftest import CreateTopic
 from tests.broker.reading import LastNumbers, produce, read_all, reader_of, values_by_key
 from tests.stores.custom import files_of
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 KEYS = [f"key {number}".encode() for number in range(150)]
 """More than a store that writes through holds back in one batch."""
 ROUNDS = 5

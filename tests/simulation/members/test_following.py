@@ -10,7 +10,7 @@ import pytest
 from pystreams import ChangelogLossError, StateStoreCorruptedError, TaskId
 from pystreams.testing.simulation import NO_FAULTS
 from tests.simulation.applications import CHANGELOG, Application, running_tasks, stored_counts
-from tests.simulation.following import TASK, Follower
+from tests.simulation.members.following import TASK, Follower
 
 if TYPE_CHECKING:
     from pathlib import Path

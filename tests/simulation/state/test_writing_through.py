@@ -11,7 +11,7 @@ import structlog
 from pystreams import StreamsBuilder, Topology, serdes
 from pystreams.stores.dirty_map import write_through
 from pystreams.testing.simulation import SimulatedProcess
-from tests.simulation.counting import TOPOLOGIES, CountingSimulation, Scenario
+from tests.simulation.operations.counting import TOPOLOGIES, CountingSimulation, Scenario
 
 pytestmark = pytest.mark.simulation
 

@@ -22,7 +22,7 @@ from tests.broker.reading import (
     topics_of,
     values_by_key,
 )
-from tests.broker.request_proxy import INIT_PRODUCER_ID, RequestProxy
+from tests.broker.troubles.request_proxy import INIT_PRODUCER_ID, RequestProxy
 from tests.broker.waiting import wait_until
 
 RECORDS = 1000

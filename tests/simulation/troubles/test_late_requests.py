@@ -21,7 +21,7 @@ from pystreams.testing.simulation import (
 )
 from pystreams.testing.simulation.clients import SimulatedProducer
 from tests.simulation.applications import Application
-from tests.simulation.counting import simulate
+from tests.simulation.operations.counting import simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tests.simulation.applications import (
     running_tasks,
     stored_counts,
 )
-from tests.simulation.keeping_warm import application, caught_up, keys, settle, step
+from tests.simulation.members.keeping_warm import application, caught_up, keys, settle, step
 
 if TYPE_CHECKING:
     from pathlib import Path

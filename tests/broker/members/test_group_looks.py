@@ -18,7 +18,7 @@ from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.connection.timeouts import Timeouts
-from tests.broker.request_proxy import RequestProxy
+from tests.broker.troubles.request_proxy import RequestProxy
 
 proxy = RequestProxy(sys.argv[1])
 servers = proxy.bootstrap_servers

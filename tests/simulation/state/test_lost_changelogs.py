@@ -19,7 +19,7 @@ from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.tasks import changelog_rewrite as relogging
 from tests.simulation.applications import CHANGELOG, counting
-from tests.simulation.damaging import OnDisk, joined, read_everywhere
+from tests.simulation.state.damaging import OnDisk, joined, read_everywhere
 
 pytestmark = pytest.mark.simulation
 

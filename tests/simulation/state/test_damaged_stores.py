@@ -24,7 +24,7 @@ from pystreams import (
 )
 from pystreams.stores.engines.rocksdb import MEMORY
 from tests.simulation.applications import Application, running_tasks, stored_counts
-from tests.simulation.damaging import (
+from tests.simulation.state.damaging import (
     DAMAGES,
     KEYS,
     Damage,

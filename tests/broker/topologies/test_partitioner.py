@@ -17,7 +17,7 @@ from tests.broker.flushing import flush
 from tests.broker.waiting import wait_until
 
 GOLDEN = json.loads(
-    (Path(__file__).parent.parent / "parity" / "golden" / "partitioner.json").read_text()
+    (Path(__file__).parents[2] / "parity" / "golden" / "partitioner.json").read_text()
 )
 
 

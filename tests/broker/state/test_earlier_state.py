@@ -38,7 +38,7 @@ from tests.sharing import start_broker
 
 pytestmark = pytest.mark.broker
 
-ARCHIVE = Path(__file__).parents[1] / "fixtures" / "earlier_state" / "earlier_state.tar.xz"
+ARCHIVE = Path(__file__).parents[2] / "fixtures" / "earlier_state" / "earlier_state.tar.xz"
 END = PHASES["third"].stop
 LIVE_MS = BASE_MS + (END - 60) * 1000
 """Windows and sessions that are as late as this can't have expired."""

@@ -17,7 +17,7 @@ from pystreams import (
 )
 from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
-from tests.broker.test_queries import wait_for
+from tests.broker.serving.test_queries import wait_for
 from tests.broker.waiting import DEADLINE_S
 from tests.broker.writing import writer_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from tests.simulation.counting import simulate
+from tests.simulation.operations.counting import simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from tests.broker.waiting import DEADLINE_S, wait_until
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "embedding.md"
+PAGE = Path(__file__).parents[3] / "docs" / "embedding.md"
 
 
 def test_the_program_of_the_page_runs_until_it_is_asked_to_stop(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pystreams import KStream, Stores, StreamsBuilder, Topology, serdes
-from tests.simulation.test_uncommitted_limit import (
+from tests.simulation.state.test_uncommitted_limit import (
     LIMIT_BYTES,
     Gauge,
     Keeper,

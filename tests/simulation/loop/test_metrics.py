@@ -36,7 +36,7 @@ from pystreams.metrics.definitions import (
 )
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
-from tests.simulation.keeping_warm import application, keys, settle
+from tests.simulation.members.keeping_warm import application, keys, settle
 from tests.stores.custom import CustomStore, SqliteStore
 
 if TYPE_CHECKING:
