@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from pystreams.ids import TaskId
@@ -39,7 +39,6 @@ class ErrorContext:
     stage: str
     task_id: TaskId | None = None
     node: str | None = None
-    _: KW_ONLY
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None

@@ -38,10 +38,11 @@ class WindowAggregation:
     """An aggregation in one task.
 
     Args:
-        open_ms: How much later than the last window or session begins, or ends, it is closed.
+        closes_ms: How long after its time in the store, a window's start or a session's end, the
+            last one is closed.
     """
 
-    def __init__(self, operator: WindowOperator, node: NodeContext, open_ms: int) -> None:
+    def __init__(self, operator: WindowOperator, node: NodeContext, closes_ms: int) -> None:
         task = node.task
         store = task.store(operator.store)
         self._name = node.name
@@ -51,7 +52,7 @@ class WindowAggregation:
         self._report_error = task.report_error
         self._store = store
         self._time = WindowTime(node, store, operator.late)
-        self._closes_ms = open_ms
+        self._closes_ms = closes_ms
         go_on_while_idle(
             node,
             operator.idle_timeout_ms,
@@ -73,8 +74,8 @@ class WindowAggregation:
 class FixedWindowAggregation(WindowAggregation):
     """An aggregation of windows of one size, whose rows are those of a window store."""
 
-    def __init__(self, operator: WindowOperator, node: NodeContext, open_ms: int) -> None:
-        super().__init__(operator, node, open_ms)
+    def __init__(self, operator: WindowOperator, node: NodeContext, closes_ms: int) -> None:
+        super().__init__(operator, node, closes_ms)
         store = self._store
         self._row_key = store.row_key
         self._fetch_row = store.fetch_row
