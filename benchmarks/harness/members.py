@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -21,7 +22,6 @@ from benchmarks.harness.programs import (
 )
 
 _ANSWER_S = 10.0
-_STANDBYS = "num.standby.replicas"
 _INSTANCE = "consumer.group.instance.id"
 
 
@@ -145,6 +145,11 @@ class Members:
         """
         for program in self.running.values():
             program.watch()
+
+    def copies(self) -> Counter[str]:
+        """Return on how many disks the state of each task lies."""
+        tasks = self._job.state.glob(f"*/*/{self._job.app}/[0-9]*_[0-9]*")
+        return Counter(task.name for task in tasks if task.is_dir())
 
     def owners(self) -> dict[int, str] | None:
         """Return which process has the task of each partition; None while the group shares out."""
