@@ -137,11 +137,12 @@ class TaskManager:
     # ------------------------------------------------------------------ assignment
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions; tasks that are complete now are made, suspended ones come back."""
+        """Take partitions: suspended tasks come back first, others are made, which may wait."""
         self._assigned.update(partitions)
         self._changes += 1
-        for task_id, needed in self._complete_tasks().items():
-            task = self.tasks.get(task_id)
+        complete = self._complete_tasks()
+        for task_id in sorted(complete, key=lambda task_id: task_id not in self.tasks):
+            task, needed = self.tasks.get(task_id), complete[task_id]
             if task is not None and set(task.partitions) != set(needed):
                 # A topic came or went (a pattern, more partitions): the task is made anew.
                 self.close(task)
