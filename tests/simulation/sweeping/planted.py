@@ -121,8 +121,8 @@ def no_fencing() -> Iterator[None]:
     init, lives = TaskProducers.__init__, count()
 
     def of_its_own(self: TaskProducers, parts: ThreadParts, **options: Any) -> None:
-        process_id = f"{parts.identity.process_id}-{next(lives)}"
-        identity = replace(parts.identity, process_id=process_id)
+        own = f"{parts.identity.transactional_id}-{next(lives)}"
+        identity = replace(parts.identity, transactional_id=own)
         init(self, replace(parts, identity=identity), **options)
         self._application_id = f"{self._application_id}-{next(lives)}"
 

@@ -16,26 +16,32 @@ been put out of the group, and could commit nothing; it is fenced and joins agai
 
 Absent at one look may be who leaves the group and joins it again, which takes a moment.
 
-The id is known by the `group.instance.id`, which is the same where the user has not set one. With
-`exactly_once` tasks have ids of their own, which their next owners use anyway.
+The id is known by what the group sees of a member (`ProcessIdentity`):
+
+    classic protocol   the group.instance.id, behind the application's id if it is the user's
+    KIP-848            the client id, if it is not the user's: that of all processes may be the same
+
+With `exactly_once` tasks have ids of their own, which their next owners use anyway.
 Spec: KIP-447 "Fence Zombie"; KIP-98 "InitProducerIdRequest".
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
 
+_CLIENT_ID = re.compile(r"(.+)-StreamThread-(\d+)-consumer(?:@.*)?")
 _SURE_AFTER_MS = 500
 _OVER_AFTER_MS = 60_000
 """By then those who got its tasks have done it, or its time limit has."""
@@ -50,6 +56,10 @@ class LeftOpen:
         thread: The thread's name, for the log.
         parts: What the thread is made of.
         assigned: Returns the partitions that the thread has now.
+
+    Attributes:
+        looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
+            its own share only, while others are given shares.
     """
 
     def __init__(
@@ -59,12 +69,13 @@ class LeftOpen:
         self._thread = thread
         self._parts, self._clock = parts, parts.clock
         self._assigned = assigned
-        self._prefix, self._own = f"{application}-", f"{identity.group_instance_id}-"
-        self._watches = (
-            parts.settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
-            and parts.settings.membership.static
-            and self._own == f"{application}-{identity.process_id}-"
+        self._prefix, self._own = f"{application}-", f"{identity.transactional_id}-"
+        self._static = parts.settings.membership.static
+        self._lead = identity.transactional_id.removesuffix(identity.group_instance_id)
+        self._watches = parts.settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2 and (
+            self._static or identity.client_id == identity.transactional_id
         )
+        self.looks_often = self._watches and not self._static
         self._shares: dict[str, frozenset[TopicPartition]] = {}
         self._absent_since_ms: dict[str, float] = {}
 
@@ -95,12 +106,20 @@ class LeftOpen:
         """Note what members have; return the transactional ids of those of other processes."""
         present = set()
         for member in group.members:
-            name = member.group_instance_id or ""
+            name = self._transactional_id(member)
             if name.startswith(self._prefix) and not name.startswith(self._own):
                 present.add(name)
                 if group.settled or member.partitions:
                     self._shares[name] = member.partitions
         return present
+
+    def _transactional_id(self, member: GroupMember) -> str:
+        """Return what a member of another process sends with; empty where nothing tells."""
+        if self._static:
+            instance = member.group_instance_id
+            return f"{self._lead}{instance}" if instance else ""
+        thread = _CLIENT_ID.fullmatch(member.client_id)
+        return "-".join(thread.groups()) if thread else ""
 
     def _concerned(self) -> list[str]:
         """Return the absent ones that had a part of what is here now."""
