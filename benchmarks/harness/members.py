@@ -44,8 +44,10 @@ class Contender:
     named: bool = False
 
     def command(self, job: Job, member: str, settings: Mapping[str, str]) -> list[str]:
-        """Return the command of one process; `member` is its client id."""
-        own = {**settings, **self.settings, "client.id": member}
+        """Return the command of one process; `member` is its name in the group."""
+        own = {**settings, **self.settings}
+        # Our client id is left alone: what a dead member has left open is known by it.
+        own |= {"application.server": f"{member}:1"} if self.ours else {"client.id": member}
         if self.named:
             own[_INSTANCE] = member
         if self.ours:
@@ -163,9 +165,15 @@ class Members:
         if found.state is not ConsumerGroupState.STABLE:
             return None
         return {
-            partition.partition: member.client_id.partition("-StreamThread")[0]
+            partition.partition: _name_of(member.client_id)
             for member in found.members
             for partition in member.assignment.topic_partitions
             # Edited, a task counts what comes through the repartition topic.
             if (partition.topic != self._job.input) is self._edited
         }
+
+
+def _name_of(client_id: str) -> str:
+    """Return what a process was called when it was started."""
+    client, _, server = client_id.partition("@")
+    return server.partition(":")[0] or client.partition("-StreamThread")[0]

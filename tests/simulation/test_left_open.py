@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams.testing.simulation import NO_FAULTS, SimulatedProcess
+from pystreams.testing.simulation.clients import SimulatedClients
 from tests.simulation.applications import Application, running_tasks
 
 pytestmark = pytest.mark.simulation
@@ -153,6 +154,25 @@ def test_under_the_consumer_protocol_processes_of_one_instance_id_have_ids_of_th
     assert "joining the group again" not in {line["event"] for line in lines}
     assert running_tasks(first)
     assert running_tasks(second)
+
+
+def test_who_ends_it_has_a_topic_to_ask_about_as_its_client_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that has nothing to ask for finds the coordinator half a second later."""
+    scene = Scene(tmp_path)
+    stays, dies = scene.running("p0", "p1")
+    name = scene.kill_in_a_transaction(dies)
+    told: dict[str | None, list[str]] = {}
+    make = SimulatedClients.producer
+
+    def producer(self: SimulatedClients, client_id: str, own: str | None, *rest: Any) -> Any:
+        told[own] = sorted(rest[0]) if rest else []
+        return make(self, client_id, own, *rest)
+
+    monkeypatch.setattr(SimulatedClients, "producer", producer)
+    scene.until_ended(name, stays)
+    assert told[name] == ["app-counts-changelog", "out"]
 
 
 @KNOWN_BY

@@ -23,7 +23,7 @@ from pystreams.runtime.adapters.connection.confluent_errors import error_of, tra
 from pystreams.runtime.adapters.connection.kafka_partitions import committed_offset, ours, theirs
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
-_GLANCE_S = 0.2
+_GLANCE_S = 0.1
 _ANSWER_TIMEOUT_S = 1.0
 _FRESH_S = 1.0
 """How long an answer holds for who asked for it; nobody else commits these offsets meanwhile."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
@@ -138,13 +138,16 @@ class LeftOpen:
             transactional_id=name,
         )
         pool = self._parts.make_waiting_pool()
-        pool.submit(_use_once, self._parts.clients, name)
+        pool.submit(_use_once, self._parts.clients, name, self._parts.plan.output_topics())
         pool.shutdown(wait=False)
 
 
-def _use_once(clients: ClientFactory, transactional_id: str) -> None:
-    """Take a new epoch of a transactional id: that ends what the last one has left open."""
-    producer = clients.producer(f"{transactional_id}-ended", transactional_id)
+def _use_once(clients: ClientFactory, transactional_id: str, topics: Collection[str]) -> None:
+    """Take a new epoch of a transactional id: that ends what the last one has left open.
+
+    The topics are to ask about: a client that knows of none is half a second later.
+    """
+    producer = clients.producer(f"{transactional_id}-ended", transactional_id, topics)
     try:
         for _ in range(_TRIES):
             try:
