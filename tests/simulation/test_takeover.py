@@ -323,7 +323,7 @@ def test_a_task_owns_a_producer_whose_successor_aborts_what_it_left_open(tmp_pat
 
 
 def test_tasks_that_stay_begin_before_those_that_come(tmp_path: Path) -> None:
-    """What the dead member had open may have to be waited for."""
+    """To open the stores of the others takes the time of the thread, which does nothing else."""
     app = Application(tmp_path, "exactly_once_v2", partitions=4)
     dies, stays = app.process("p0"), app.process("p1")
     dies.start()

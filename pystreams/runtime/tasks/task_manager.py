@@ -137,12 +137,11 @@ class TaskManager:
     # ------------------------------------------------------------------ assignment
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions: suspended tasks come back first, others are made, which may wait."""
+        """Take partitions; tasks that are complete now are made, suspended ones come back."""
         self._assigned.update(partitions)
         self._changes += 1
-        complete = self._complete_tasks()
-        for task_id in sorted(complete, key=lambda task_id: task_id not in self.tasks):
-            task, needed = self.tasks.get(task_id), complete[task_id]
+        for task_id, needed in self._complete_tasks().items():
+            task = self.tasks.get(task_id)
             if task is not None and set(task.partitions) != set(needed):
                 # A topic came or went (a pattern, more partitions): the task is made anew.
                 self.close(task)
@@ -244,11 +243,10 @@ class TaskManager:
         if not self._pending:
             return
         now = self._clock.monotonic_ms()
-        opened = [
-            self.tasks[task_id]
-            for task_id, not_before in list(self._pending.items())
-            if now >= not_before and self._open(self.tasks[task_id], now)
-        ]
+        due = [self.tasks[task_id] for task_id, at_ms in self._pending.items() if now >= at_ms]
+        # Those that stay go first: to open the stores of the others takes the thread's time.
+        stay = [task for task in due if task.state is not TaskState.CREATED]
+        opened = [task for task in stay or due if self._open(task, now)]
         self._restorer.expect(task.state_manager for task in opened)
         for task, error in zip(opened, self._fence(opened), strict=True):
             try:
