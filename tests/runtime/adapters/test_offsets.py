@@ -59,9 +59,14 @@ def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application
 
 
 class Counting(Consumer):
-    """A client that counts how often it is asked for offsets."""
+    """A client that counts how often it is asked for offsets, and tells when it was closed."""
 
     questions = 0
+    closed = False
+
+    def close(self) -> None:
+        super().close()
+        self.closed = True
 
     def committed(self, partitions: list[Any], timeout: float = -1) -> list[Any]:
         self.questions += 1
@@ -106,6 +111,8 @@ def test_the_client_that_polls_is_not_asked_again_for_offsets_that_are_pending(
     member, outside = made
     assert member.questions == 1
     assert outside.questions
+    until(lambda: outside.closed, "the end of a client that is not needed any more")
+    assert not member.closed
 
 
 def test_a_member_whose_identity_another_has_taken_can_not_commit(

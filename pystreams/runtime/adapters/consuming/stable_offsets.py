@@ -56,6 +56,7 @@ class StableOffsets:
         self._other: Consumer | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._asked: dict[frozenset[TopicPartition], Future[_Answer]] = {}
+        self._sent: list[Future[_Answer]] = []  # Those asked for no more included.
 
     def committed(self, partitions: Sequence[TopicPartition]) -> _Offsets:
         """Return stable committed offsets; partitions without one are left out.
@@ -74,6 +75,7 @@ class StableOffsets:
         if asked is not None and asked.done():
             answer = asked.result()
             if time.monotonic() - answer.at_s <= _FRESH_S:
+                self._retire()
                 return answer.offsets
             asked = None
         self._asked[wanted] = asked or self._ask_other(partitions)
@@ -88,11 +90,20 @@ class StableOffsets:
 
     def close(self) -> None:
         """Release the other client, if there is one: once its last answers have come."""
-        if self._pool is not None:
+        if self._pool is not None and self._other is not None:
             self._pool.shutdown(cancel_futures=True)
-        if self._other is not None:
             self._other.close()
         self._pool = self._other = None
+
+    def _retire(self) -> None:
+        """Let go of the other client when all is answered; never under a question."""
+        pool, other = self._pool, self._other
+        if pool is None or other is None or not all(sent.done() for sent in self._sent):
+            return
+        self._pool = self._other = None
+        self._sent.clear()
+        pool.submit(other.close)
+        pool.shutdown(wait=False)
 
     def _ask_other(self, partitions: Sequence[TopicPartition]) -> Future[_Answer]:
         if self._pool is None:
@@ -103,7 +114,9 @@ class StableOffsets:
             found = self._answer(other, partitions, _ANSWER_TIMEOUT_S)
             return _Answer(found, time.monotonic())
 
-        return self._pool.submit(ask)
+        sent = self._pool.submit(ask)
+        self._sent.append(sent)
+        return sent
 
     def _answer(
         self, client: Consumer, partitions: Sequence[TopicPartition], timeout_s: float
