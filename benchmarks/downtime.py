@@ -107,11 +107,10 @@ def main(**options: Any) -> None:
                 console.print("the time is up: the same command goes on from here")
                 break
             row = empty | downtime_results.samples_of(bench.run(*case, repetition))
+            row["loads"] = [round(os.getloadavg()[0], 1)]
             measured.add(row)
-            load = os.getloadavg()[0]
-            console.print(
-                f"{' | '.join(downtime_results.line(row))} | load {load:.1f}", markup=False
-            )
+            line = " | ".join(downtime_results.line(row))
+            console.print(f"{line} | load {row['loads'][0]}", markup=False)
     table = Table(*downtime_results.COLUMNS, title=downtime_results.title_of(options["session_ms"]))
     for row in measured.rows:
         table.add_row(*downtime_results.line(row))

@@ -29,7 +29,9 @@ COLUMNS = (
 Row = Mapping[str, Any]
 
 _NAME = ("interruption", "standbys", "program", "session_ms")
-_SAMPLES = tuple(f"{fate.value}_s" for fate in Fate)
+_SILENCES = tuple(f"{fate.value}_s" for fate in Fate)
+_SAMPLES = (*_SILENCES, "loads")
+"""One of each partition, by its fate; and one of each run: the machine's load at its end."""
 
 
 class Measured:
@@ -72,7 +74,7 @@ class Measured:
 
 def samples_of(found: Iterable[Silence]) -> dict[str, list[float]]:
     """Return the silences of one run by what became of the tasks."""
-    samples: dict[str, list[float]] = {name: [] for name in _SAMPLES}
+    samples: dict[str, list[float]] = {name: [] for name in _SILENCES}
     for silence in found:
         samples[f"{silence.fate.value}_s"].append(silence.seconds)
     return samples
@@ -86,9 +88,9 @@ def percentile_s(seconds: Sequence[float], of: int) -> float | None:
 
 def line(row: Row) -> list[str]:
     """Return one line of the table."""
-    stay, ended, passed = (row[name] for name in _SAMPLES)
+    stay, ended, passed = (row[name] for name in _SILENCES)
     figures = [_figures(seconds) for seconds in (stay, ended, passed, ended + passed)]
-    samples = ", ".join(str(len(row[name])) for name in _SAMPLES)
+    samples = ", ".join(str(len(row[name])) for name in _SILENCES)
     return [row["interruption"], str(row["standbys"]), row["program"], *figures, samples]
 
 
@@ -99,10 +101,11 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
         rows = [row for row in content["rows"] if row["session_ms"] == session_ms]
         parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, map(line, rows))]
     settings = content["settings"]
+    loads = [load for row in content["rows"] for load in row["loads"]]
     parts.append(
         f"{settings['partitions']} partitions, {settings['rate']} records a second each, "
         "exactly_once_v2, `commit.interval.ms` 100; p50 and p99 of the seconds beyond the usual "
-        "time between outputs."
+        f"time between outputs. The load was {min(loads):g} to {max(loads):g}."
     )
     return {"downtime": "\n\n".join(parts)}
 

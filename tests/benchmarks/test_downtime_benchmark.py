@@ -40,7 +40,7 @@ def row(standbys: int = 0) -> dict[str, Any]:
         Silence(0.7, Fate.PASSED),
     ]
     name = {"interruption": "killed", "program": "ours", "session_ms": 6000}
-    return name | {"standbys": standbys} | samples_of(found)
+    return name | {"standbys": standbys, "loads": [1.5]} | samples_of(found)
 
 
 def test_a_line_tells_both_kinds_of_moves_and_all_of_them() -> None:
@@ -73,3 +73,4 @@ def test_the_page_has_a_row_for_each_number_of_standbys() -> None:
     rows = [row(), row(standbys=1)]
     text = tables({"rows": rows, "settings": {"partitions": 6, "rate": 25}})["downtime"]
     assert [text.count(f"| killed | {number} | ours |") for number in (0, 1)] == [1, 1]
+    assert "The load was 1.5 to 1.5." in text
