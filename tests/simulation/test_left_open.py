@@ -206,6 +206,22 @@ def test_a_member_that_leaves_in_order_and_comes_back_is_not_fenced(
     assert running_tasks(goes)
 
 
+def test_who_did_not_answer_a_rebalance_is_not_waited_for_behind_it(tmp_path: Path) -> None:
+    """A process that comes begins it; all wait in it until the dead one's session is over."""
+    scene = Scene(tmp_path)
+    stays, dies = scene.running("p0", "p1")
+    name = scene.kill_in_a_transaction(dies)
+    comes = scene.application.process("p2")
+    comes.start()
+    with capture_logs() as lines:
+        scene.until_ended(name, stays, comes)
+
+    events = [line["event"] for line in lines]
+    shared_out, ended = events.index("partitions assigned"), events.index(ABORTS)
+    assert ended > shared_out
+    assert "task running" not in events[:ended]
+
+
 @KNOWN_BY
 def test_a_member_that_stood_still_and_lives_is_fenced_and_goes_on(
     settings: dict[str, Any], tmp_path: Path

@@ -131,6 +131,7 @@ class GroupWatch:
     def joins(self) -> None:
         """Note that the thread asks for a share: if it waits for long, it says for whom."""
         self._asked = None
+        self.left_open.waits()
         self._look_in(_WAITING_AFTER_MS)
 
     def fenced(self, error: TaskMigratedError) -> None:

@@ -14,7 +14,8 @@ is decided. Nothing that was committed is undone, whoever does it and whenever; 
 the group decides how soon readers go on, never what they read. A member that lives all the same has
 been put out of the group, and could commit nothing; it is fenced and joins again.
 
-Absent at one look may be who leaves the group and joins it again, which takes a moment.
+Absent at one look may be who leaves the group and joins it again, which takes a moment: so one has
+to be absent for half a second, in two looks, or in a rebalance that this thread has waited for.
 
 The id is known by what the group sees of a member (`ProcessIdentity`):
 
@@ -78,17 +79,27 @@ class LeftOpen:
         self.looks_often = self._watches and not self._static
         self._shares: dict[str, frozenset[TopicPartition]] = {}
         self._absent_since_ms: dict[str, float] = {}
+        self._waits_since_ms: float | None = None
+
+    def waits(self) -> None:
+        """Note that the thread waits for its share: who has none then has not answered since.
+
+        With KIP-848 nobody is waited for.
+        """
+        self._waits_since_ms = self._clock.monotonic_ms() if self._static else None
 
     def see(self, group: GroupDescription) -> None:
         """Note who is in the group; end what those have left open who have died. Does not wait."""
         if not self._watches:
             return
-        now_ms = self._clock.monotonic_ms()
+        now_ms = since_ms = self._clock.monotonic_ms()
+        if group.settled and self._waits_since_ms is not None:
+            since_ms, self._waits_since_ms = self._waits_since_ms, None
         present = self._noted(group)
         for name in list(self._shares):
             if name in present:
                 self._absent_since_ms.pop(name, None)
-            elif now_ms - self._absent_since_ms.setdefault(name, now_ms) >= _OVER_AFTER_MS:
+            elif now_ms - self._absent_since_ms.setdefault(name, since_ms) >= _OVER_AFTER_MS:
                 self._forget(name)
         for name in sorted(self._concerned()):
             if now_ms - self._absent_since_ms[name] >= _SURE_AFTER_MS:
