@@ -99,7 +99,7 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     parts = []
     for session_ms in sorted({row["session_ms"] for row in content["rows"]}):
         rows = [row for row in content["rows"] if row["session_ms"] == session_ms]
-        parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, map(line, rows))]
+        parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, [*map(line, rows)])]
     settings = content["settings"]
     loads = [load for row in content["rows"] for load in row["loads"]]
     parts.append(
