@@ -2,18 +2,25 @@
 
     python benchmarks/downtime.py --interruptions kill,scale-up --repetitions 3
     python benchmarks/downtime.py --session-ms 0                   # the defaults of both
+    python benchmarks/downtime.py --json downtime.json --minutes 40  # the same again goes on
 
 Two or three processes count a topic that is fed steadily, exactly-once. Then one of them is
 killed, restarted, moved or added. Measured from outside is the longest time that each partition's
-output is silent beyond what is usual, for tasks that could have stayed where they are, and for
-those whose process ended or that went to another one. Every record must be counted once, in
-order, all interruptions included: a wrong output ends with exit code 1.
+output is silent beyond what is usual: for tasks that could have stayed where they are, for those of
+the process that ended, and for those that went from one living process to another. Every record
+must be counted once, in order, all interruptions included: a wrong output ends with exit code 1.
+
+Each repetition goes over all rows, ours and theirs in turn, and what was measured is in the file
+after each run: an interruption loses the run in progress only.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
+import math
+import os
 import shutil
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +28,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from benchmarks.harness import downtime_results, results
+from benchmarks.harness import downtime_results
 from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.interruptions import (
     INTERRUPTIONS,
@@ -29,6 +36,7 @@ from benchmarks.harness.interruptions import (
     Silence,
     interrupt,
     until_calm,
+    until_warm,
 )
 from benchmarks.harness.members import CONTENDERS, Contender, Members
 from benchmarks.harness.programs import Job, build_kafka_streams
@@ -53,6 +61,11 @@ _OUR_HEARTBEAT_MS = 500
     help=f"What to run, with commas: {', '.join(CONTENDERS)}.",
 )
 @click.option(
+    "--standbys",
+    default="0,1",
+    help="num.standby.replicas of all, with commas: each row once for each.",
+)
+@click.option(
     "--session-ms",
     type=click.IntRange(0),
     default=6000,
@@ -61,7 +74,13 @@ _OUR_HEARTBEAT_MS = 500
 @click.option("--partitions", type=click.IntRange(3), default=6, help="Of the input.")
 @click.option("--rate", type=click.IntRange(1), default=25, help="Records a second, of each.")
 @click.option("--repetitions", type=click.IntRange(1), default=3, help="Of each row.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Add results here.")
+@click.option("--minutes", type=float, help="Begin no run after so long.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    help="Write results here after each run; what it has already is not run again.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -71,20 +90,30 @@ def main(**options: Any) -> None:
     """Run the benchmark."""
     contenders = [CONTENDERS[name] for name in options["programs"].split(",")]
     kinds = [INTERRUPTIONS[name] for name in options["interruptions"].split(",")]
+    standbys = [int(number) for number in options["standbys"].split(",")]
     if not all(contender.ours for contender in contenders):
         build_kafka_streams()
+    settings = {name: options[name] for name in ("partitions", "rate")}
+    measured = downtime_results.Measured(options["json_file"], settings)
+    until_s = time.monotonic() + 60 * (options["minutes"] or math.inf)
     with setting(options["data_dir"], _broker_settings(options["session_ms"])) as (place, broker):
         bench = Downtime(place, Cluster(broker.bootstrap_servers), options)
-        rows = []
-        for kind in kinds:
-            for contender in contenders:
-                rows.append(bench.row(kind, contender))
-                if options["json_file"] is not None:
-                    _add_to(options["json_file"], options, rows[-1:])
-                console.print(f"{' | '.join(downtime_results.lines(rows)[-1])}", markup=False)
+        cases = itertools.product(kinds, standbys, contenders)
+        for repetition, case in itertools.product(range(options["repetitions"]), list(cases)):
+            empty = bench.row(*case)
+            if measured.runs(empty) > repetition:
+                continue
+            if time.monotonic() > until_s:
+                console.print("the time is up: the same command goes on from here")
+                break
+            row = empty | downtime_results.samples_of(bench.run(*case, repetition))
+            row["loads"] = [round(os.getloadavg()[0], 1)]
+            measured.add(row)
+            line = " | ".join(downtime_results.line(row))
+            console.print(f"{line} | load {row['loads'][0]}", markup=False)
     table = Table(*downtime_results.COLUMNS, title=downtime_results.title_of(options["session_ms"]))
-    for line in downtime_results.lines(rows):
-        table.add_row(*line)
+    for row in measured.rows:
+        table.add_row(*downtime_results.line(row))
     console.print(table)
 
 
@@ -101,20 +130,20 @@ class Downtime:
         self._directory, self._cluster, self._options = directory, cluster, options
         self._keys = keys_of_partitions(options["partitions"], _KEYS_OF_PARTITION)
 
-    def row(self, kind: Interruption, contender: Contender) -> dict[str, Any]:
-        """Return what came of one interruption of one program, over all repetitions."""
-        found: list[Silence] = []
-        for number in range(self._options["repetitions"]):
-            found += self._once(kind, contender, f"{contender.name}-{kind.name}-{number}")
+    def row(self, kind: Interruption, standbys: int, contender: Contender) -> dict[str, Any]:
+        """Return what names a row."""
         return {
             "interruption": kind.title,
+            "standbys": standbys,
             "program": contender.title,
             "session_ms": self._options["session_ms"],
-            "stay_s": [silence.seconds for silence in found if not silence.moved],
-            "move_s": [silence.seconds for silence in found if silence.moved],
         }
 
-    def _once(self, kind: Interruption, contender: Contender, app: str) -> list[Silence]:
+    def run(
+        self, kind: Interruption, standbys: int, contender: Contender, repetition: int
+    ) -> list[Silence]:
+        """Interrupt one program once; return how long each partition was silent."""
+        app = f"{contender.name}-{kind.name}-{standbys}-{repetition}"
         servers, partitions = self._cluster.bootstrap_servers, self._options["partitions"]
         job = Job(
             bootstrap=servers,
@@ -126,9 +155,8 @@ class Downtime:
         )
         for topic in (job.input, job.output):
             self._cluster.create_topic(topic, partitions)
-        settings = {"num.standby.replicas": str(kind.standbys)} | _group_settings(
-            contender, self._options["session_ms"]
-        )
+        session_ms = self._options["session_ms"]
+        settings = {"num.standby.replicas": str(standbys)} | _group_settings(contender, session_ms)
         members = Members(contender, job, settings)
         feed = Feed(servers, job.input, self._keys, 1 / self._options["rate"])
         try:
@@ -140,8 +168,9 @@ class Downtime:
                         members.kill_all()
                         members.start(*kind.names)
                     until_calm(members, arrivals, calm_s=0.3)
-                    heartbeat_ms = _heartbeat_ms(contender, self._options["session_ms"])
-                    members.spread_heartbeats(heartbeat_ms / 1000, Random(app.rpartition("-")[2]))
+                    until_warm(members, partitions, 1 + standbys)
+                    heartbeat_ms = _heartbeat_ms(contender, session_ms)
+                    members.spread_heartbeats(heartbeat_ms / 1000, Random(str(repetition)))
                     found = interrupt(members, arrivals, kind)
                 arrivals.check(feed.truth, members.watch)
         finally:
@@ -179,23 +208,6 @@ def _broker_settings(session_ms: int) -> dict[str, str]:
         "group.consumer.assignment.interval.ms": "1000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
     }
-
-
-def _add_to(file: Path, options: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Write the rows to a file; what it has of a row already counts as well."""
-    settings = {name: options[name] for name in ("partitions", "rate")}
-    content = {"benchmark": "downtime", "machine": results.machine(), "settings": settings}
-    before = json.loads(file.read_text("utf-8"))["rows"] if file.exists() else []
-    merged = {_name_of(row): row for row in before}
-    for row in rows:
-        known = merged.get(_name_of(row), {"stay_s": [], "move_s": []})
-        samples = {kind: known[kind] + row[kind] for kind in ("stay_s", "move_s")}
-        merged[_name_of(row)] = row | samples
-    results.write_json(file, content | {"rows": list(merged.values())})
-
-
-def _name_of(row: dict[str, Any]) -> tuple[object, ...]:
-    return row["interruption"], row["program"], row["session_ms"]
 
 
 if __name__ == "__main__":

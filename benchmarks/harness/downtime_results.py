@@ -1,23 +1,83 @@
-"""The table of interruptions."""
+"""What was measured of interruptions: kept from run to run, and as a table.
+
+A row has its samples by what became of the tasks (`Fate`). Those that moved are told in all as
+well: of one program more tasks may pass between living processes than of another, and these wait
+for nothing but the new shares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import results
+from benchmarks.harness.interruptions import Fate, Silence
 
 COLUMNS = (
     "what happens",
+    "standbys",
     "program",
-    "stay p50",
-    "stay p99",
-    "move p50",
-    "move p99",
-    "partitions that stay, move",
+    "stay",
+    "of the process that ended",
+    "between living processes",
+    "all that move",
+    "partitions: stay, ended, between",
 )
 
 Row = Mapping[str, Any]
+
+_NAME = ("interruption", "standbys", "program", "session_ms")
+_SILENCES = tuple(f"{fate.value}_s" for fate in Fate)
+_SAMPLES = (*_SILENCES, "loads")
+"""One of each partition, by its fate; and one of each run: the machine's load at its end."""
+
+
+class Measured:
+    """The rows so far, in a file that is written anew with each run.
+
+    Args:
+        file: Where they are kept; None for nowhere. What it has counts.
+        settings: What was measured, for the reader.
+
+    Attributes:
+        rows: All rows, in the order of their first runs.
+    """
+
+    def __init__(self, file: Path | None, settings: Mapping[str, Any]) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._file, self._settings = file, settings
+        if file is not None and file.exists():
+            self.rows = json.loads(file.read_text("utf-8"))["rows"]
+
+    def runs(self, row: Row) -> int:
+        """Return how many runs of a row there are."""
+        return next((known["runs"] for known in self.rows if _name_of(known) == _name_of(row)), 0)
+
+    def add(self, row: Row) -> None:
+        """Add the samples of one run to those of its row."""
+        known = next((known for known in self.rows if _name_of(known) == _name_of(row)), None)
+        if known is None:
+            known = {name: row[name] for name in _NAME} | {name: [] for name in _SAMPLES}
+            known["runs"] = 0
+            self.rows.append(known)
+        known["runs"] += 1
+        for name in _SAMPLES:
+            known[name] = known[name] + row[name]
+        if self._file is not None:
+            content = {"benchmark": "downtime", "machine": results.machine()}
+            results.write_json(
+                self._file, content | {"settings": self._settings, "rows": self.rows}
+            )
+
+
+def samples_of(found: Iterable[Silence]) -> dict[str, list[float]]:
+    """Return the silences of one run by what became of the tasks."""
+    samples: dict[str, list[float]] = {name: [] for name in _SILENCES}
+    for silence in found:
+        samples[f"{silence.fate.value}_s"].append(silence.seconds)
+    return samples
 
 
 def percentile_s(seconds: Sequence[float], of: int) -> float | None:
@@ -26,16 +86,12 @@ def percentile_s(seconds: Sequence[float], of: int) -> float | None:
     return ordered[max(-(-len(ordered) * of // 100) - 1, 0)] if ordered else None
 
 
-def lines(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the lines of the table."""
-    found = []
-    for row in rows:
-        figures = [
-            _text(percentile_s(row[kind], of)) for kind in ("stay_s", "move_s") for of in (50, 99)
-        ]
-        samples = f"{len(row['stay_s'])}, {len(row['move_s'])}"
-        found.append([row["interruption"], row["program"], *figures, samples])
-    return found
+def line(row: Row) -> list[str]:
+    """Return one line of the table."""
+    stay, ended, passed = (row[name] for name in _SILENCES)
+    figures = [_figures(seconds) for seconds in (stay, ended, passed, ended + passed)]
+    samples = ", ".join(str(len(row[name])) for name in _SILENCES)
+    return [row["interruption"], str(row["standbys"]), row["program"], *figures, samples]
 
 
 def tables(content: Mapping[str, Any]) -> dict[str, str]:
@@ -43,11 +99,13 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     parts = []
     for session_ms in sorted({row["session_ms"] for row in content["rows"]}):
         rows = [row for row in content["rows"] if row["session_ms"] == session_ms]
-        parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, lines(rows))]
+        parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, [*map(line, rows)])]
     settings = content["settings"]
+    loads = [load for row in content["rows"] for load in row["loads"]]
     parts.append(
         f"{settings['partitions']} partitions, {settings['rate']} records a second each, "
-        "exactly_once_v2, `commit.interval.ms` 100; seconds beyond the usual time between outputs."
+        "exactly_once_v2, `commit.interval.ms` 100; p50 and p99 of the seconds beyond the usual "
+        f"time between outputs. The load was {min(loads):g} to {max(loads):g}."
     )
     return {"downtime": "\n\n".join(parts)}
 
@@ -62,8 +120,14 @@ def title_of(session_ms: int) -> str:
     )
 
 
-def _text(figure: float | None) -> str:
-    return "" if figure is None else f"{figure:.2f}"
+def _figures(seconds: Sequence[float]) -> str:
+    """Return the median and the 99th percentile."""
+    figures = [percentile_s(seconds, of) for of in (50, 99)]
+    return ", ".join(f"{figure:.2f}" for figure in figures if figure is not None)
+
+
+def _name_of(row: Row) -> tuple[object, ...]:
+    return tuple(row[name] for name in _NAME)
 
 
 TABLES = {"downtime": tables}

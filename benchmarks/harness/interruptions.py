@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from benchmarks.harness.members import Members
 from benchmarks.harness.processes import ProgramError
@@ -15,8 +16,11 @@ _FLOWS_S = 1.5
 _CALM_S = 3.0
 _IN_VAIN_S = 150.0
 
+ALL = "all"
+NOBODY = ""
+
 Happening = Callable[[Members], Iterator[str]]
-"""Does something to the members; yields who is away for it, once for each interruption."""
+"""Does something to the members; yields who has ended, once for each interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,6 @@ class Interruption:
         title: What tables call it.
         members: How many processes there are before.
         happens: What happens.
-        standbys: `num.standby.replicas`.
         second_life: Whether the processes have run before, on these disks.
     """
 
@@ -36,7 +39,6 @@ class Interruption:
     title: str
     members: int
     happens: Happening
-    standbys: int = 0
     second_life: bool = False
 
     @property
@@ -60,7 +62,7 @@ def _rolled(members: Members) -> Iterator[str]:
 
 def _added(members: Members) -> Iterator[str]:
     members.start(f"member-{len(members.running)}")
-    yield ""
+    yield NOBODY
 
 
 def _moved(members: Members) -> Iterator[str]:
@@ -88,26 +90,32 @@ def _edited(members: Members) -> Iterator[str]:
         members.stop(name)
     members.edit()
     members.start(*names)
-    yield "all"
+    yield ALL
 
 
-_NOT_BACK = "killed, does not come back"
 INTERRUPTIONS = {
     interruption.name: interruption
     for interruption in (
         Interruption("kill", "SIGKILL, starts again on its disk", 3, _killed),
-        Interruption("kill-standby", "the same, with a standby", 3, _killed, standbys=1),
         Interruption("rolling", "rolling restart, disks stay", 3, _rolled, second_life=True),
         Interruption("scale-up", "scale-up from 2 to 3", 2, _added),
-        Interruption("scale-up-standby", "the same, with a standby", 2, _added, standbys=1),
         Interruption("moved-pod", "SIGKILL, starts again on an empty disk", 3, _moved),
-        Interruption("moved-pod-standby", "the same, with a standby", 3, _moved, standbys=1),
         Interruption("deployment", "SIGTERM, starts again on an empty disk", 3, _replaced),
-        Interruption("lost", _NOT_BACK, 3, _lost),
-        Interruption("lost-standby", "the same, with a standby", 3, _lost, standbys=1),
+        Interruption("lost", "killed, does not come back", 3, _lost),
         Interruption("edited", "all stop, an edited topology starts", 3, _edited, second_life=True),
     )
 }
+
+
+class Fate(Enum):
+    """What became of the task of a partition."""
+
+    STAYS = "stay"
+    """Its process lives and keeps it: it could have gone on."""
+    ENDED = "ended"
+    """Its process ended, wherever it is now."""
+    PASSED = "passed"
+    """It went from one living process to another, be it for a moment: shares are made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +124,29 @@ class Silence:
 
     Attributes:
         seconds: How long.
-        moved: Whether its task left a process, or its process ended; else it could have gone on.
+        fate: What became of its task.
     """
 
     seconds: float
-    moved: bool
+    fate: Fate
+
+
+def fate_of(
+    partition: int, ended: str, before: Mapping[int, str], seen: Sequence[Mapping[int, str]]
+) -> Fate:
+    """Return what became of a partition's task.
+
+    Args:
+        partition: The partition.
+        ended: The process that has ended; `ALL`, or `NOBODY`.
+        before: Who had which partition before.
+        seen: The same since then, each time that it changed.
+    """
+    owner = before.get(partition)
+    if ended in (ALL, owner):
+        return Fate.ENDED
+    stays = all(owners.get(partition, owner) == owner for owners in seen)
+    return Fate.STAYS if stays else Fate.PASSED
 
 
 def interrupt(members: Members, arrivals: Arrivals, kind: Interruption) -> list[Silence]:
@@ -134,16 +160,15 @@ def interrupt(members: Members, arrivals: Arrivals, kind: Interruption) -> list[
     happening = kind.happens(members)
     while True:
         began_s = time.perf_counter()
-        away = next(happening, None)
-        if away is None:
+        ended = next(happening, None)
+        if ended is None:
             return found
         usual_s = arrivals.steady_s(began_s)
         seen = until_calm(members, arrivals)
         longest_s = arrivals.longest_s(began_s, time.perf_counter())
         for partition, seconds in longest_s.items():
-            owners = {owners[partition] for owners in (before, *seen) if partition in owners}
-            moved = away == "all" or away in owners or len(owners) > 1
-            found.append(Silence(round(max(seconds - usual_s, 0.0), 3), moved))
+            fate = fate_of(partition, ended, before, seen)
+            found.append(Silence(round(max(seconds - usual_s, 0.0), 3), fate))
         before = seen[-1]
 
 
@@ -185,4 +210,21 @@ def until_calm(
         if now_s - begin_s > _IN_VAIN_S:
             logs = "\n".join(program.log_tail() for program in members.running.values())
             raise ProgramError(f"not calm after {_IN_VAIN_S:g} s, {owners}:\n{logs}")
+        time.sleep(_LOOK_S)
+
+
+def until_warm(members: Members, tasks: int, copies: int) -> None:
+    """Wait until the state of each task lies on so many disks.
+
+    Raises:
+        ProgramError: A program ended by itself, or it never does.
+    """
+    deadline_s = time.perf_counter() + _IN_VAIN_S
+    while True:
+        members.watch()
+        lying = members.copies()
+        if len(lying) >= tasks and min(lying.values()) >= copies:
+            return
+        if time.perf_counter() > deadline_s:
+            raise ProgramError(f"not warm after {_IN_VAIN_S:g} s, copies: {dict(lying)}")
         time.sleep(_LOOK_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -21,7 +22,6 @@ from benchmarks.harness.programs import (
 )
 
 _ANSWER_S = 10.0
-_STANDBYS = "num.standby.replicas"
 _INSTANCE = "consumer.group.instance.id"
 
 
@@ -44,8 +44,10 @@ class Contender:
     named: bool = False
 
     def command(self, job: Job, member: str, settings: Mapping[str, str]) -> list[str]:
-        """Return the command of one process; `member` is its client id."""
-        own = {**settings, **self.settings, "client.id": member}
+        """Return the command of one process; `member` is its name in the group."""
+        own = {**settings, **self.settings}
+        # Our client id is left alone: what a dead member has left open is known by it.
+        own |= {"application.server": f"{member}:1"} if self.ours else {"client.id": member}
         if self.named:
             own[_INSTANCE] = member
         if self.ours:
@@ -146,6 +148,11 @@ class Members:
         for program in self.running.values():
             program.watch()
 
+    def copies(self) -> Counter[str]:
+        """Return on how many disks the state of each task lies."""
+        tasks = self._job.state.glob(f"*/*/{self._job.app}/[0-9]*_[0-9]*")
+        return Counter(task.name for task in tasks if task.is_dir())
+
     def owners(self) -> dict[int, str] | None:
         """Return which process has the task of each partition; None while the group shares out."""
         try:
@@ -158,9 +165,15 @@ class Members:
         if found.state is not ConsumerGroupState.STABLE:
             return None
         return {
-            partition.partition: member.client_id.partition("-StreamThread")[0]
+            partition.partition: _name_of(member.client_id)
             for member in found.members
             for partition in member.assignment.topic_partitions
             # Edited, a task counts what comes through the repartition topic.
             if (partition.topic != self._job.input) is self._edited
         }
+
+
+def _name_of(client_id: str) -> str:
+    """Return what a process was called when it was started."""
+    client, _, server = client_id.partition("@")
+    return server.partition(":")[0] or client.partition("-StreamThread")[0]

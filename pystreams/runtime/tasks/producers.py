@@ -4,7 +4,8 @@
 - `exactly_once`: a transactional producer a task, `transactional.id = <app>-<task id>`. The id
   is stable, so that a restart aborts at once what a crash left open. Spec: KIP-129.
 - `exactly_once_v2`: one transactional producer a thread,
-  `transactional.id = <app>-<process id>-<thread index>`. Spec: KIP-447.
+  `transactional.id = <app>-<process id>-<thread index>`; in place of the process id the user's
+  `group.instance.id`, where the group knows the process by it. Spec: KIP-447.
 """
 
 from __future__ import annotations
@@ -121,8 +122,7 @@ class TaskProducers:
         self._topics = parts.plan.output_topics()
         self._guarantee = parts.settings.guarantee
         self._application_id = parts.plan.application_id
-        process_id = parts.identity.process_id
-        self._thread_transactional_id = f"{self._application_id}-{process_id}-{thread_index}"
+        self._thread_transactional_id = f"{parts.identity.transactional_id}-{thread_index}"
         self._client_id = client_id
         self._by_task: dict[TaskId, StreamsProducer] = {}
         self._of_thread: StreamsProducer | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
-from pystreams.config import StreamsConfig
+from pystreams.config import GroupProtocol, StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
@@ -29,6 +29,8 @@ class ProcessIdentity:
     Attributes:
         process_id: Stable across restarts.
         group_instance_id: Its identity in the group, stable across restarts.
+        transactional_id: What the transactional ids of its threads begin with. It is made of what
+            the group sees of it, so that others can end what it leaves open.
         survives: Whether the identity was there before this run, and so may be for the next: then
             a static member stays in its group when it stops.
         application_server: Where it answers, `host:port`; empty if it does not say.
@@ -39,6 +41,7 @@ class ProcessIdentity:
     process_id: str
     client_id: str
     group_instance_id: str
+    transactional_id: str
     survives: bool
     application_server: str = ""
     newcomer: bool = False
@@ -53,10 +56,14 @@ class ProcessIdentity:
         """
         identity = f"{config.application_id}-{process_id}"
         survives = kept or bool(config.group_instance_id)
+        # The group holds those that are the user's apart under the classic protocol only.
+        classic = config.group_protocol is GroupProtocol.CLASSIC
+        own_name = (config.group_instance_id if classic else None) or process_id
         return cls(
             process_id=process_id,
             client_id=config.client_id or identity,
             group_instance_id=config.group_instance_id or identity,
+            transactional_id=f"{config.application_id}-{own_name}",
             survives=survives,
             application_server=config.application_server,
             newcomer=not survives,

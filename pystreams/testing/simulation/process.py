@@ -15,6 +15,7 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -248,7 +249,6 @@ class SimulatedProcess:
         def counts_of(_: Iterable[TopicPartition]) -> Mapping[str, int]:
             return counts
 
-        client_id = f"{self._config.application_id}-{self.process_id}"
         return ThreadParts(
             plan=self.plan,
             task_settings=task_settings(
@@ -270,11 +270,8 @@ class SimulatedProcess:
                 self.disk, self._lifeline, f"{self.process_id}-{index}"
             ),
             clock=self._broker.clock,
-            identity=ProcessIdentity(
-                process_id=self.process_id,
-                client_id=client_id,
-                group_instance_id=f"{self._config.application_id}-{self.process_id}",
-                survives=self._lives > 1,
+            identity=replace(
+                ProcessIdentity.of(self._config, self.process_id, kept=self._lives > 1),
                 newcomer=self.newcomer,
             ),
             partition_counts=counts_of,

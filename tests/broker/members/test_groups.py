@@ -103,13 +103,16 @@ def test_first_instance_is_killed_and_the_second_takes_its_partitions(
         finish(arena, application, second, feed.rounds)
 
 
-def test_what_a_killed_instance_left_open_does_not_last_until_its_time_limit(arena: Arena) -> None:
+@each_protocol
+def test_what_a_killed_instance_left_open_does_not_last_until_its_time_limit(
+    arena: Arena, protocol: str
+) -> None:
     """Nobody has its transactional id, which is that of its directory."""
     with arena.application(
         "exactly_once_v2",
         statestore_cache_max_bytes=0,
         producer_transaction_timeout_ms=600_000,
-        **protocol_settings("classic"),
+        **protocol_settings(protocol),
     ) as application:
         first = application.start()
         with arena.feed(RECORDS_PER_S) as feed:

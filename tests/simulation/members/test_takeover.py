@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import (
     Processor,
@@ -319,6 +320,24 @@ def test_a_task_owns_a_producer_whose_successor_aborts_what_it_left_open(tmp_pat
     assert app.clock.monotonic_ms() - started_ms < 5000, "no timeout was waited for"
     app.run_until_processed(second)
     assert app.outputs() == [("a", 1)]
+
+
+def test_tasks_that_stay_begin_before_those_that_come(tmp_path: Path) -> None:
+    """To open the stores of the others takes the time of the thread, which does nothing else."""
+    app = Application(tmp_path, "exactly_once_v2", partitions=4)
+    dies, stays = app.process("p0"), app.process("p1")
+    dies.start()
+    stays.start()
+    for _ in range(100):
+        dies.step()
+        stays.step()
+    assert running_tasks(stays) == ["0_2", "0_3"]
+    dies.crash()
+    with capture_logs() as lines:
+        step_until_running(stays, 4)
+
+    begun = [line["task"] for line in lines if line["event"] == "task running"]
+    assert begun == ["0_2", "0_3", "0_0", "0_1"]
 
 
 def test_a_task_whose_directory_is_locked_waits_and_holds_nobody_up(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ where what goes wrong is a setting of the real ones, does what it should not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -121,8 +121,8 @@ def no_fencing() -> Iterator[None]:
     init, lives = TaskProducers.__init__, count()
 
     def of_its_own(self: TaskProducers, parts: ThreadParts, **options: Any) -> None:
-        process_id = f"{parts.identity.process_id}-{next(lives)}"
-        identity = replace(parts.identity, process_id=process_id)
+        own = f"{parts.identity.transactional_id}-{next(lives)}"
+        identity = replace(parts.identity, transactional_id=own)
         init(self, replace(parts, identity=identity), **options)
         self._application_id = f"{self._application_id}-{next(lives)}"
 
@@ -134,7 +134,7 @@ def no_fencing() -> Iterator[None]:
 def what_dead_members_left_open_is_committed() -> Iterator[None]:
     """Who has the tasks of a dead member ends its transaction, but the wrong way."""
 
-    def commit(clients: Any, transactional_id: str) -> None:
+    def commit(clients: Any, transactional_id: str, _: Collection[str]) -> None:
         transactions = clients._broker.transactions
         entry = transactions._ids[transactional_id]
         transactions.end(transactional_id, entry.epoch, commit=True)

@@ -33,7 +33,6 @@ from pystreams.runtime.adapters.connection.confluent import Consumer, Message, c
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.connection.kafka_partitions import (
-    committed_offset,
     offsets_to_commit,
     ours,
     theirs,
@@ -44,14 +43,13 @@ from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
 from pystreams.runtime.adapters.consuming.reset_offsets import LATEST, ResetOffsets
+from pystreams.runtime.adapters.consuming.stable_offsets import StableOffsets
 from pystreams.runtime.adapters.consuming.unread_records import UnreadRecords
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import PartitionBatch, RebalanceListener
 
 _log = get_logger("pystreams.consumer")
 
-_ANSWER_TIMEOUT_S = 1.0
-"""Of offsets: where some are pending in a transaction, the thread has other tasks meanwhile."""
 _COMMIT_TIMEOUT_S = 3.0
 """How long a stop may have to wait for an offset commit."""
 _LEAVE_TIMEOUT_S = 3.0
@@ -103,6 +101,13 @@ class ConfluentConsumer:
             lambda offsets: self._client.commit(offsets=offsets, asynchronous=False),
             self._doing("committing offsets"),
         )
+        # In no group, so that who waits for offsets keeps nobody else waiting.
+        outside = {name: config[name] for name in config if name != "group.instance.id"}
+        self._stable = StableOffsets(
+            self._client,
+            lambda: make_client(make, outside, outage),
+            self._doing("fetching offsets"),
+        )
 
     # ------------------------------------------------------------------ group
 
@@ -141,6 +146,7 @@ class ConfluentConsumer:
         if leave and not self._incremental and self._commits.settled(_COMMIT_TIMEOUT_S):
             self._leave_for_good()
         self._closed = True
+        self._stable.close()
         if not self._commits.settled(_COMMIT_TIMEOUT_S):
             # The client must not be freed under a commit; its membership ends with its session.
             _log.warning("consumer not closed: the broker does not answer", group=self._group)
@@ -189,6 +195,7 @@ class ConfluentConsumer:
             self._client.unassign()
         self._void.update(partitions)
         self._paused.forget(partitions)
+        self._stable.forget(partitions)
         for partition in partitions:
             self._positions.pop(partition, None)
             self._stopped.pop(partition, None)
@@ -347,20 +354,7 @@ class ConfluentConsumer:
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, CommittedOffset]:
         """Return stable committed offsets of the group; partitions without one are left out."""
-        try:
-            found = self._client.committed(
-                [theirs(partition) for partition in partitions], timeout=_ANSWER_TIMEOUT_S
-            )
-        except KafkaException as error:
-            raise translate(error_of(error), self._doing("fetching offsets")) from error
-        for partition in found:
-            if partition.error is not None:
-                raise translate(partition.error, self._doing("fetching offsets"))
-        return {
-            ours(partition): committed_offset(partition)
-            for partition in found
-            if partition.offset >= 0
-        }
+        return self._stable.committed(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for the group, waiting for the answer."""

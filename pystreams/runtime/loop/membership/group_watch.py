@@ -48,7 +48,8 @@ from pystreams.topology.plan.partition_plan import partitions_of_tasks
 _log = get_logger("pystreams.thread")
 
 _EVERY_MS = 30_000
-_EVERY_WITH_STANDBYS_MS = 5_000
+_OFTEN_MS = 5_000
+"""Where it matters what each has: who dies is in the group for a session more, to be seen so."""
 _SOON_MS = 1_000
 _AGAIN_MS = 5_000
 _WAITING_AFTER_MS = 2_500
@@ -104,10 +105,11 @@ class GroupWatch:
         self._consumer = consumer
         self._waiting = waiting
         self._join = join
-        self._every_ms = _EVERY_WITH_STANDBYS_MS if parts.settings.standby_replicas else _EVERY_MS
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
         self.left_open = LeftOpen(name, parts, manager.assigned)
+        often = parts.settings.standby_replicas or self.left_open.looks_often
+        self._every_ms = _OFTEN_MS if often else _EVERY_MS
         self._asked: Future[GroupDescription] | None = None
         self._look_at_ms = 0.0
         self._told_ms: dict[str, float] = {}
@@ -124,6 +126,7 @@ class GroupWatch:
     def joins(self) -> None:
         """Note that the thread asks for a share: if it waits for long, it says for whom."""
         self._asked = None
+        self.left_open.waits()
         self._look_in(_WAITING_AFTER_MS)
 
     def fenced(self, error: TaskMigratedError) -> None:

@@ -14,28 +14,35 @@ is decided. Nothing that was committed is undone, whoever does it and whenever; 
 the group decides how soon readers go on, never what they read. A member that lives all the same has
 been put out of the group, and could commit nothing; it is fenced and joins again.
 
-Absent at one look may be who leaves the group and joins it again, which takes a moment.
+Absent at one look may be who leaves the group and joins it again, which takes a moment: so one has
+to be absent for half a second, in two looks, or in a rebalance that this thread has waited for.
 
-The id is known by the `group.instance.id`, which is the same where the user has not set one. With
-`exactly_once` tasks have ids of their own, which their next owners use anyway.
+The id is known by what the group sees of a member (`ProcessIdentity`):
+
+    classic protocol   the group.instance.id, behind the application's id if it is the user's
+    KIP-848            the client id, if it is not the user's: that of all processes may be the same
+
+With `exactly_once` tasks have ids of their own, which their next owners use anyway.
 Spec: KIP-447 "Fence Zombie"; KIP-98 "InitProducerIdRequest".
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
 
+_CLIENT_ID = re.compile(r"(.+)-StreamThread-(\d+)-consumer(?:@.*)?")
 _SURE_AFTER_MS = 500
 _OVER_AFTER_MS = 60_000
 """By then those who got its tasks have done it, or its time limit has."""
@@ -49,6 +56,10 @@ class LeftOpen:
     Args:
         thread: The thread's name, for the log.
         assigned: Returns the partitions that the thread has now.
+
+    Attributes:
+        looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
+            its own share only, while others are given shares.
     """
 
     def __init__(
@@ -58,25 +69,36 @@ class LeftOpen:
         self._thread = thread
         self._parts, self._clock = parts, parts.clock
         self._assigned = assigned
-        self._prefix, self._own = f"{application}-", f"{identity.group_instance_id}-"
-        self._watches = (
-            parts.settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
-            and parts.settings.membership.static
-            and self._own == f"{application}-{identity.process_id}-"
+        self._prefix, self._own = f"{application}-", f"{identity.transactional_id}-"
+        self._static = parts.settings.membership.static
+        self._lead = identity.transactional_id.removesuffix(identity.group_instance_id)
+        self._watches = parts.settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2 and (
+            self._static or identity.client_id == identity.transactional_id
         )
+        self.looks_often = self._watches and not self._static
         self._shares: dict[str, frozenset[TopicPartition]] = {}
         self._absent_since_ms: dict[str, float] = {}
+        self._waits_since_ms: float | None = None
+
+    def waits(self) -> None:
+        """Note that the thread waits for its share: who has none then has not answered since.
+
+        With KIP-848 nobody is waited for.
+        """
+        self._waits_since_ms = self._clock.monotonic_ms() if self._static else None
 
     def see(self, group: GroupDescription) -> None:
         """Note who is in the group; end what those have left open who have died. Does not wait."""
         if not self._watches:
             return
-        now_ms = self._clock.monotonic_ms()
+        now_ms = since_ms = self._clock.monotonic_ms()
+        if group.settled and self._waits_since_ms is not None:
+            since_ms, self._waits_since_ms = self._waits_since_ms, None
         present = self._noted(group)
         for name in list(self._shares):
             if name in present:
                 self._absent_since_ms.pop(name, None)
-            elif now_ms - self._absent_since_ms.setdefault(name, now_ms) >= _OVER_AFTER_MS:
+            elif now_ms - self._absent_since_ms.setdefault(name, since_ms) >= _OVER_AFTER_MS:
                 self._forget(name)
         for name in sorted(self._concerned()):
             if now_ms - self._absent_since_ms[name] >= _SURE_AFTER_MS:
@@ -94,12 +116,20 @@ class LeftOpen:
         """Note what members have; return the transactional ids of those of other processes."""
         present = set()
         for member in group.members:
-            name = member.group_instance_id or ""
+            name = self._transactional_id(member)
             if name.startswith(self._prefix) and not name.startswith(self._own):
                 present.add(name)
                 if group.settled or member.partitions:
                     self._shares[name] = member.partitions
         return present
+
+    def _transactional_id(self, member: GroupMember) -> str:
+        """Return what a member of another process sends with; empty where nothing tells."""
+        if self._static:
+            instance = member.group_instance_id
+            return f"{self._lead}{instance}" if instance else ""
+        thread = _CLIENT_ID.fullmatch(member.client_id)
+        return "-".join(thread.groups()) if thread else ""
 
     def _concerned(self) -> list[str]:
         """Return the absent ones that had a part of what is here now."""
@@ -118,13 +148,16 @@ class LeftOpen:
             transactional_id=name,
         )
         pool = self._parts.make_waiting_pool()
-        pool.submit(_use_once, self._parts.clients, name)
+        pool.submit(_use_once, self._parts.clients, name, self._parts.plan.output_topics())
         pool.shutdown(wait=False)
 
 
-def _use_once(clients: ClientFactory, transactional_id: str) -> None:
-    """Take a new epoch of a transactional id: that ends what the last one has left open."""
-    producer = clients.producer(f"{transactional_id}-ended", transactional_id)
+def _use_once(clients: ClientFactory, transactional_id: str, topics: Collection[str]) -> None:
+    """Take a new epoch of a transactional id: that ends what the last one has left open.
+
+    The topics are to ask about: a client that knows of none is half a second later.
+    """
+    producer = clients.producer(f"{transactional_id}-ended", transactional_id, topics)
     try:
         for _ in range(_TRIES):
             try:
