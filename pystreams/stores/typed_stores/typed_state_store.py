@@ -332,6 +332,12 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         self._deserialize_value = value_serde.deserializer(topic)
         self._decode = self._decoder(self._deserialize_value)
 
+    def _value_bytes(self, value: Any) -> bytes:
+        try:
+            return self._serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
+
     def _decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], R]:
         """Return the function that turns stored bytes into what reads return; plain, by default."""
         return deserialize
