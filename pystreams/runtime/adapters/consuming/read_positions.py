@@ -1,9 +1,10 @@
 """Where a consumer is in its partitions: what has been read is not returned again.
 
-The client may go back in a partition by itself. Where a broker refuses an offset, librdkafka goes to the first one there is, and does so even if it
-was moved elsewhere meanwhile: the order waits behind a `seek` that came before it. An offset that
-nobody wants any more is refused easily: partitions are assigned at 0, and what is before the first
-uncommitted record of a repartition topic is deleted. Records would be processed twice.
+The client may go back in a partition by itself: where a broker refuses an offset, librdkafka goes
+to the first one there is, and does so even if it was moved elsewhere meanwhile: the order waits
+behind a `seek` that came before it. An offset that nobody wants any more is refused easily:
+partitions are assigned at 0, and what is before the first uncommitted record of a repartition topic
+is deleted. Records would be processed twice.
 Source: librdkafka's `rd_kafka_offset_reset`, which has no version of the position it is about.
 """
 
