@@ -6,7 +6,7 @@ from operator import index
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.record import Headers
+from pystreams.record import Headers, ProducedRecord
 from pystreams.topology.graph.declaration_checks import check_values
 
 _MAX_TIME = (1 << 63) - 1
@@ -62,30 +62,21 @@ def check_serdes(where: str, **serdes: object) -> None:
             )
 
 
-def checked_bytes(where: str, data: Any) -> bytes | None:
-    """Return serialized data, or None.
+def checked_record(
+    topic: str, key: Any, value: Any, timestamp: Any, headers: Any
+) -> ProducedRecord:
+    """Return a serialized record, as a consumer would give it.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: A part of it is something else.
+        ValueError: The timestamp is a number that Kafka has no room for.
     """
-    if data is None or isinstance(data, bytes):
-        return data
-    raise TypeError(
-        f"{where} is bytes, or None, not {data!r}: create_input_topic has a topic with serdes"
-    )
-
-
-def checked_headers(where: str, headers: Any) -> Headers:
-    """Return headers of a record, as a consumer gives them.
-
-    Raises:
-        TypeError: They are no pairs of a name and bytes.
-    """
-    if isinstance(headers, list | tuple) and all(map(_is_header, headers)):
-        return tuple((name, value) for name, value in headers)
-    raise TypeError(
-        f"{where} are pairs of a name and bytes, or None, as in (('source', b'test'),), not "
-        f"{headers!r}"
+    where = f"a record for topic {topic!r}"
+    return (
+        _checked_bytes(f"{where}: key", key),
+        _checked_bytes(f"{where}: value", value),
+        checked_time(f"{where}: timestamp", timestamp),
+        _checked_headers(f"{where}: headers", headers),
     )
 
 
@@ -100,6 +91,23 @@ def checked_entry(where: str, entry: Any) -> tuple[Any, Any]:
     raise TypeError(
         f"{where} takes pairs of key and value, not {entry!r}; mapping.items() has those of a "
         "mapping"
+    )
+
+
+def _checked_bytes(where: str, data: Any) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    raise TypeError(
+        f"{where} is bytes, or None, not {data!r}: create_input_topic has a topic with serdes"
+    )
+
+
+def _checked_headers(where: str, headers: Any) -> Headers:
+    if isinstance(headers, list | tuple) and all(map(_is_header, headers)):
+        return tuple((name, value) for name, value in headers)
+    raise TypeError(
+        f"{where} are pairs of a name and bytes, or None, as in (('source', b'test'),), not "
+        f"{headers!r}"
     )
 
 

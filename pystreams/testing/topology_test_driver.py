@@ -37,12 +37,7 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_arguments import (
-    checked_advance,
-    checked_bytes,
-    checked_headers,
-    checked_time,
-)
+from pystreams.testing.driver_arguments import checked_advance, checked_record, checked_time
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -91,9 +86,8 @@ class TopologyTestDriver:
         self._now_ms = checked_time("wall_clock_ms", wall_clock_ms)
         self._state_directory = None if state_directory is None else Path(state_directory)
         self._temporary: TemporaryDirectory[str] | None = None
-        if state_directory is None and any(
-            builder.engine is None for builder in topology.stores.values()
-        ):
+        of_users_own = any(builder.engine is None for builder in topology.stores.values())
+        if state_directory is None and of_users_own:
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._closed = False
         self._produced: dict[str, list[ProducedRecord]] = {}
@@ -163,23 +157,21 @@ class TopologyTestDriver:
 
         Raises:
             TopologyError: The topology does not read the topic.
-            TypeError: Key or value are no bytes, or timestamp or headers are none.
+            TypeError: A part of it is none of a record.
             StreamsError: The driver was closed.
         """
-        where = f"a record for topic {topic!r}"
-        key = checked_bytes(f"{where}: key", key)
-        value = checked_bytes(f"{where}: value", value)
-        timestamp = checked_time(f"{where}: timestamp", timestamp)
-        headers = checked_headers(f"{where}: headers", headers)
+        record = checked_record(topic, key, value, timestamp, headers)
         if self._closed:
-            raise StreamsError(f"{where} comes too late: the driver was closed")
+            raise StreamsError(
+                f"a record for topic {topic!r} comes too late: the driver was closed"
+            )
         if topic in self._plan.global_topics():
-            self._fill(topic, (key, value, timestamp, headers))
+            self._fill(topic, record)
             return
         if self._plan.source_of_topic(topic) is None:
             known = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
             raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
-        self._enqueue(topic, (key, value, timestamp, headers))
+        self._enqueue(topic, record)
         self._run()
 
     def produced_topic_names(self) -> set[str]:
@@ -309,11 +301,8 @@ class TopologyTestDriver:
         self._capture_all(self._global_task.outputs())
 
     def _task(self, subtopology: Subtopology) -> StreamTask:
-        topics = [
-            self._plan.topic_name(topic)
-            for source in self._plan.sources_of(subtopology)
-            for topic in source.topics
-        ]
+        sources = self._plan.sources_of(subtopology)
+        topics = [self._plan.topic_name(topic) for source in sources for topic in source.topics]
         task = StreamTask(
             TaskId(subtopology.id, 0),
             self._plan,
