@@ -114,6 +114,11 @@ def _merged(
     """Return the strongest value of each name."""
     merged: dict[str, _Entry] = {}
     for source in sources:
+        if not isinstance(source.values, Mapping):
+            raise ConfigError(
+                "a configuration is a mapping of names to values, such as "
+                f"{{'application.id': 'orders'}}, not {source.values!r}"
+            )
         own: dict[str, _Entry] = {}
         for written, value in _flattened(source.values):
             name = _dotted(written, by_name)

@@ -133,7 +133,7 @@ class _Reader:
             "engine": _engine(spec, builder.engine),
             "logged": builder.logging and restored_from is None,
             "restored_from": self._unprefixed(restored_from),
-            "generated": is_generated(name),
+            "generated": name in self._topology.generated_names,
             "subtopology": subtopology,
             "partitions": None,
             "timestamped": spec.engine_timestamped,
@@ -184,7 +184,7 @@ class _Reader:
         unknown: Facts = {"key_serde": None, "value_serde": None}
         call = None if writer is None else self._topology.call_of(writer.name)
         return {
-            "generated": is_generated(name),
+            "generated": name in self._topology.generated_names,
             "partitions": self._topology.repartition_topics[name].num_partitions,
             **(unknown if writer is None else self._serdes(writer.key_serde, writer.value_serde)),
             "subtopology": None if reader is None else reader.id,

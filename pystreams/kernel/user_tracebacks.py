@@ -14,13 +14,19 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from pystreams.errors import InternalError, StreamsError
+from pystreams.errors import InternalError, ProcessingError, SerializationError, StreamsError
 
 _NOT_THE_USERS = (
     str(Path(sys.modules["pystreams"].__path__[0]).resolve()) + os.sep,
     str(Path(importlib.__file__).resolve().parent) + os.sep,
 )
 
+
+_STANDARD_LIBRARY = str(Path(os.__file__).resolve().parent) + os.sep
+_INSTALLED = "site-packages" + os.sep
+_CLIENT = _INSTALLED + "confluent_kafka" + os.sep
+_OF_USERS_CODE = (ProcessingError, SerializationError)
+"""What is made of an error in a function of the user's."""
 
 _GENERATED = "<string>"
 """The file of code that the standard library writes, as the `__init__` of a dataclass."""
@@ -52,6 +58,12 @@ def is_users(frame: traceback.FrameSummary) -> bool:
     return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
 
 
+def _is_of_a_library(frame: traceback.FrameSummary) -> bool:
+    """Return whether a frame belongs to Python's library or to the Kafka client."""
+    name = str(Path(frame.filename).resolve())
+    return _CLIENT in name or (name.startswith(_STANDARD_LIBRARY) and _INSTALLED not in name)
+
+
 def has_users_line(error: BaseException) -> bool:
     """Return whether the traceback of an error shows a line of the user's code."""
     return any(map(is_users, traceback.extract_tb(error.__traceback__)))
@@ -80,20 +92,23 @@ def traceback_lines(error: BaseException) -> str:
 
     Returns:
         All lines for a bug of pystreams. Otherwise the lines of the user's code only, causes
-        first; empty when none of it was involved: then an error of ours says all there is.
+        first; empty when none of it was involved: then an error of ours says all there is. Lines of
+        a library count only where the user's code was called, which may be the library's.
     """
     if isinstance(error, InternalError):
         return "".join(traceback.format_exception(error.__cause__ or error)).rstrip()
     told: list[str] = []
     # A message of pystreams that has a cause quotes it already.
     raised = error.__cause__ or error if isinstance(error, StreamsError) else error
+    calls_users_code = isinstance(error, _OF_USERS_CODE) or not isinstance(error, StreamsError)
     for raised_error in _with_causes(raised):
         trace = traceback.extract_tb(raised_error.__traceback__)
         frames = [frame for frame in trace if is_users(frame)]
         lines = traceback.format_list(frames) + traceback.format_exception_only(raised_error)
         text = "".join(lines).rstrip()
         # What was tried twice, to find out more, has failed twice.
-        if frames and text not in told:
+        involved = calls_users_code or not all(map(_is_of_a_library, frames))
+        if frames and involved and text not in told:
             told.append(text)
     return _LED_TO.join(reversed(told))
 

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
-from pystreams.errors import TopologyError
+from pystreams.errors import StreamsError, TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.event_loop import EventLoop
@@ -37,6 +37,7 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
+from pystreams.testing.driver_arguments import checked_advance, checked_record, checked_time
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -75,20 +76,20 @@ class TopologyTestDriver:
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
         wall_clock_ms: int = 0,
-        state_directory: Path | None = None,
+        state_directory: Path | str | None = None,
         trace: Callable[[TraceEvent], object] | None = None,
     ) -> None:
         self._config = driver_config(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
         self._tracer = None if trace is None else Tracer(self._plan, self._config, trace)
         check_configured(topology, self._config)
-        self._now_ms = wall_clock_ms
-        self._state_directory = state_directory
+        self._now_ms = checked_time("wall_clock_ms", wall_clock_ms)
+        self._state_directory = None if state_directory is None else Path(state_directory)
         self._temporary: TemporaryDirectory[str] | None = None
-        if state_directory is None and any(
-            builder.engine is None for builder in topology.stores.values()
-        ):
+        of_users_own = any(builder.engine is None for builder in topology.stores.values())
+        if state_directory is None and of_users_own:
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
+        self._closed = False
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._tasks: list[StreamTask] = []
@@ -156,14 +157,21 @@ class TopologyTestDriver:
 
         Raises:
             TopologyError: The topology does not read the topic.
+            TypeError: A part of it is none of a record.
+            StreamsError: The driver was closed.
         """
+        record = checked_record(topic, key, value, timestamp, headers)
+        if self._closed:
+            raise StreamsError(
+                f"a record for topic {topic!r} comes too late: the driver was closed"
+            )
         if topic in self._plan.global_topics():
-            self._fill(topic, (key, value, timestamp, headers))
+            self._fill(topic, record)
             return
         if self._plan.source_of_topic(topic) is None:
             known = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
             raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
-        self._enqueue(topic, (key, value, timestamp, headers))
+        self._enqueue(topic, record)
         self._run()
 
     def produced_topic_names(self) -> set[str]:
@@ -178,7 +186,7 @@ class TopologyTestDriver:
 
     def advance_wall_clock_ms(self, advance_ms: int) -> None:
         """Move the wall clock on (ms): punctuations and retries are due that it makes due."""
-        until_ms, is_over = self._now_ms + advance_ms, False
+        until_ms, is_over = self._now_ms + checked_advance("advance_ms", advance_ms), False
         while not is_over:
             # What is done at one moment may make others due.
             retries_ms = [task.held.retry_at_ms for task in self._tasks]
@@ -265,6 +273,7 @@ class TopologyTestDriver:
 
     def close(self) -> None:
         """Close processors and stores."""
+        self._closed = True
         for task in self._tasks:
             task.close()
         if self._global_task is not None:
@@ -292,11 +301,8 @@ class TopologyTestDriver:
         self._capture_all(self._global_task.outputs())
 
     def _task(self, subtopology: Subtopology) -> StreamTask:
-        topics = [
-            self._plan.topic_name(topic)
-            for source in self._plan.sources_of(subtopology)
-            for topic in source.topics
-        ]
+        sources = self._plan.sources_of(subtopology)
+        topics = [self._plan.topic_name(topic) for source in sources for topic in source.topics]
         task = StreamTask(
             TaskId(subtopology.id, 0),
             self._plan,

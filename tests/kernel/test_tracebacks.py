@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import traceback
 from collections.abc import Callable
@@ -23,11 +24,12 @@ from pystreams import (
     StreamsBuilder,
     serde_of,
 )
-from pystreams.errors import InternalError, as_streams_error
+from pystreams.errors import InternalError, StateDirectoryError, as_streams_error
 from pystreams.kernel.user_tracebacks import is_users, traceback_field, traceback_lines
+from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.plan.topology_plan import TopologyPlan
+from pystreams.topology.graph.subtopologies import subtopologies_of
 
 PACKAGE = Path(pystreams.__file__).parent
 
@@ -116,17 +118,17 @@ def test_line_that_called_a_store_is_told() -> None:
 
 
 def test_bug_of_ours_is_told_by_all_lines() -> None:
-    with pytest.raises(AttributeError) as caught:
-        TopologyPlan(None, "app")  # type: ignore[arg-type]
+    with pytest.raises(TypeError) as caught:
+        subtopologies_of(None, {})  # type: ignore[arg-type]
     error = as_streams_error(caught.value)
 
     assert isinstance(error, InternalError)
-    assert "AttributeError" in str(error)
+    assert "TypeError" in str(error)
     assert "bug in pystreams" in str(error)
     lines = traceback_lines(error)
-    assert inspect.getfile(TopologyPlan) in lines
+    assert inspect.getfile(subtopologies_of) in lines
     assert lines.startswith("Traceback (most recent call last):")
-    assert "AttributeError: " in lines.splitlines()[-1]
+    assert "TypeError: " in lines.splitlines()[-1]
 
 
 def test_error_of_ours_is_what_it_is() -> None:
@@ -141,6 +143,20 @@ def test_error_without_code_of_the_user_has_no_lines() -> None:
 
     assert traceback_lines(error) == ""
     assert traceback_field(error) == {}
+
+
+def test_lines_of_a_library_alone_are_not_told(tmp_path: Path) -> None:
+    occupied = tmp_path / "state"
+    occupied.touch()
+    with pytest.raises(StateDirectoryError) as caught:
+        StateDirectory(str(occupied), "app")
+
+    assert isinstance(caught.value.__cause__, OSError)
+    assert traceback_lines(caught.value) == ""
+
+
+def test_a_library_that_the_user_has_put_into_the_topology_is_told() -> None:
+    assert "JSONDecodeError" in traceback_lines(error_of(json.loads))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,8 +16,10 @@ from pystreams import (
     TopicPartition,
     TopologyError,
 )
+from pystreams.errors import RetriableClientError
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import STRING
+from pystreams.testing.simulation import ManualClock, ManualEvent
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 if TYPE_CHECKING:
@@ -86,6 +89,59 @@ def test_an_internal_topic_that_somebody_else_creates_meanwhile_must_have_its_pa
 
     with pytest.raises(TopologyError, match=rf"'{changelog}' has 3 partitions and needs 2"):
         topics_of(builder, LateBroker({"in": 2}, {changelog: 3})).prepare()
+
+
+class SlowBroker(LateBroker):
+    """Creates topics and does not show them, for so many times."""
+
+    def __init__(self, clock: ManualClock, times: int) -> None:
+        super().__init__({"in": 2}, {})
+        self._clock = clock
+        self._times = times
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        if self._times:
+            self._times -= 1
+            self._clock.advance_ms(30_000)
+            raise RetriableClientError("topics ['new'] were created and are not shown")
+        super().create_topics(topics)
+
+
+def counting() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key().count(name="counts")
+    return builder
+
+
+def test_a_start_waits_for_topics_that_were_created_and_are_not_shown_yet() -> None:
+    clock = ManualClock()
+    broker = SlowBroker(clock, times=2)
+    with capture_logs() as logs:
+        topics_of(counting(), broker).prepare_at_start(ManualEvent(clock), clock)
+
+    assert broker.partition_counts() == {"in": 2, "app-counts-changelog": 2}
+    assert [line["event"] for line in logs if line["log_level"] == "warning"] == [
+        "topics are not ready yet, trying on"
+    ]
+
+
+def test_a_start_that_waits_in_vain_for_topics_ends_with_what_to_do() -> None:
+    clock = ManualClock()
+    told = r"could not be made ready in 152 s: topics \['new'\] were .*start again"
+    with pytest.raises(RetriableClientError, match=told):
+        topics_of(counting(), SlowBroker(clock, times=9)).prepare_at_start(
+            ManualEvent(clock), clock
+        )
+
+
+def test_a_stop_ends_the_wait_for_topics() -> None:
+    clock, stop = ManualClock(), threading.Event()
+    stop.set()
+
+    with pytest.raises(RetriableClientError, match="are not shown"):
+        topics_of(counting(), SlowBroker(clock, times=9)).prepare_at_start(stop, clock)
+
+    assert clock.monotonic_ms() == 30_000
 
 
 def writing(topic: str) -> StreamsBuilder:

@@ -15,6 +15,7 @@ from pystreams import (
     JoinWindows,
     KafkaStreams,
     Materialized,
+    Stores,
     StreamsBuilder,
     Suppressed,
     TimeWindows,
@@ -259,3 +260,56 @@ def test_a_suppression_without_a_changelog_needs_a_name_for_what_is_on_disk() ->
     suppressed(builder, UNNAMED, UNLOGGED)
 
     assert [line.split(" (")[0] for line in refused(builder.build())] == unlogged(SUPPRESS)
+
+
+def as_generated(name: str) -> Given:
+    """Name an operation as it would be named without."""
+    return {"name": name}
+
+
+@pytest.mark.parametrize(
+    ("declare", "before", "kept"),
+    [
+        (grouped_by_value, UNNAMED, as_generated(AGGREGATE)),
+        (grouped_by_value, as_generated(AGGREGATE), NAME),
+        (grouped_by_key, UNNAMED, as_generated(AGGREGATE)),
+        (cogrouped, UNNAMED, as_generated(COGROUP)),
+        (left_joined, NAME, {"store_name": "KSTREAM-JOINTHIS-0000000012"}),
+        (left_joined, as_generated("KSTREAM-KEY-SELECT-0000000002"), STORE_NAME),
+        (joined_with_a_table, NAME, as_generated(TABLE)),
+        (joined_with_a_global_table, UNNAMED, as_generated(TABLE)),
+        (joined_as_of_its_time, as_generated("KSTREAM-JOIN-0000000007"), UNNAMED),
+        (repartitioned, as_generated("KSTREAM-REPARTITION-0000000001"), UNNAMED),
+        (suppressed, UNNAMED, as_generated("KTABLE-SUPPRESS-STATE-STORE-0000000003")),
+    ],
+)
+def test_a_name_that_the_user_has_given_may_look_like_a_generated_one(
+    declare: Callable[[StreamsBuilder, Given, Given], None], before: Given, kept: Given
+) -> None:
+    builder = StreamsBuilder()
+    declare(builder, before, kept)
+
+    assert refused(builder.build()) == []
+
+
+def test_stores_of_a_join_that_bring_their_names_may_look_generated() -> None:
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic) for topic in ("one", "two"))
+    this, other = (
+        Stores.persistent_window_store(name, 2 * HOUR_MS, 2 * HOUR_MS, retain_duplicates=True)
+        for name in ("KSTREAM-JOINTHIS-0000000004-store", "KSTREAM-JOINOTHER-0000000005-store")
+    )
+    windows = JoinWindows.of_time_difference_with_no_grace(HOUR_MS)
+    left.join(
+        right, lambda a, b: a + b, windows, this_store_supplier=this, other_store_supplier=other
+    )
+
+    assert refused(builder.build()) == []
+
+
+def test_a_store_that_the_user_has_built_has_the_users_name() -> None:
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_key_value_store(AGGREGATE)
+    builder.add_state_store(Stores.key_value_store_builder(supplier, STRING, STRING))
+
+    assert refused(builder.build()) == []

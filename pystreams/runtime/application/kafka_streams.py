@@ -322,7 +322,7 @@ class KafkaStreams(DiscoveringClient):
                 # A handler of the user's may have an answer to a topic that is missing.
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
-            partitions = topics.prepare()
+            partitions = topics.prepare_at_start(self._stop, self._clock)
             earlier.keep(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)

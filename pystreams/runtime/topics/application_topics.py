@@ -14,6 +14,7 @@ from pystreams.errors import (
     how_to_create,
 )
 from pystreams.ids import TopicPartition, firsts_of
+from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.internal_topics import (
     check_cleanup_policies,
@@ -26,6 +27,9 @@ from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partition
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.topics")
+
+_PATIENCE_S = 150.0
+_RETRY_AFTER_S = 0.5
 
 
 class TopicManager:
@@ -98,6 +102,33 @@ class TopicManager:
             self._partitions = partitions
             self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
         return partitions
+
+    def prepare_at_start(self, stop: threading.Event, clock: Clock) -> PartitionPlan:
+        """Do as `prepare`, again and again while brokers answer that it can't be done yet.
+
+        Kafka Streams goes on for as long, which is half of its `max.poll.interval.ms`.
+
+        Raises:
+            RetriableClientError: It could not be done in that time, or before the stop.
+            StreamsError: As `prepare`.
+        """
+        began_ms, told = clock.monotonic_ms(), False
+        while True:
+            try:
+                return self.prepare()
+            except RetriableClientError as error:
+                waited_s = (clock.monotonic_ms() - began_ms) / 1000
+                if waited_s >= _PATIENCE_S:
+                    raise RetriableClientError(
+                        f"topics could not be made ready in {waited_s:.0f} s: {error}. See what "
+                        "keeps the brokers from it (their log, `kafka-topics.sh --describe`), and "
+                        "start again"
+                    ) from error
+                if not told:
+                    told = True
+                    _log.warning("topics are not ready yet, trying on", why=str(error))
+                if stop.wait(_RETRY_AFTER_S):
+                    raise
 
     def internal_settings(self) -> dict[str, Mapping[str, str]]:
         """Return the settings with which internal topics are made, by topic; after `prepare`.

@@ -55,7 +55,7 @@ def distinct_stream(stream: DeclaredStream, call: DistinctCall) -> DeclaredStrea
     if stream.repartition_required:
         stream = stream.repartitioned(name, Repartitioned(key_serde))
     operator = DistinctOperator(
-        f"{name}-store",
+        stream.graph.names.made_of(name, f"{name}-store"),
         call.within_ms,
         call.grace_period_ms,
         key_serde,

@@ -1292,7 +1292,7 @@ class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
         chosen = table_options(materialized, options, "count")
         if (materialized is not None or options) and chosen.store_name is None:
             # Kafka takes a number here for the sake of old topologies.
-            self._groups.stream.graph.names.store(naming.STREAM_AGGREGATE)
+            self._groups.stream.graph.names.use_up_a_number()
         store = self._groups.store(chosen, naming.STREAM_AGGREGATE, LONG)
         operator = aggregate.CountOperator(store.name)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))

@@ -91,21 +91,38 @@ def check_name(name: object, what: str) -> None:
 
 
 def is_generated(name: str) -> bool:
-    """Return whether a node, store or internal topic was named by `NameCounter`, not the user."""
+    """Return whether a name looks like one of `NameCounter`, whoever has given it."""
     return _GENERATED.fullmatch(name) is not None
 
 
 class NameCounter:
-    """Hands out the names of one builder. Not for several threads."""
+    """Hands out the names of one builder. Not for several threads.
+
+    Attributes:
+        generated: The names it has handed out, and those made of them. One that a user gives is
+            none of them, whatever it looks like.
+    """
 
     def __init__(self) -> None:
         self._next = 0
+        self.generated: set[str] = set()
 
     def node(self, prefix: str) -> str:
         """Return the next node's name, `<prefix><10 digits>`."""
-        number = self._next
+        name = f"{prefix}{self._next:010d}"
+        self.use_up_a_number()
+        self.generated.add(name)
+        return name
+
+    def use_up_a_number(self) -> None:
+        """Pass over a number that Kafka Streams takes for nothing that has its name."""
         self._next += 1
-        return f"{prefix}{number:010d}"
+
+    def made_of(self, base: str, name: str) -> str:
+        """Return a name that was made of another: generated, if that is."""
+        if base in self.generated:
+            self.generated.add(name)
+        return name
 
     def store(self, prefix: str) -> str:
         """Return the next store's name, `<prefix>STATE-STORE-<10 digits>`."""
@@ -117,9 +134,9 @@ class NameCounter:
         Raises:
             TopologyError: The given name has characters that Kafka refuses.
         """
-        generated = self.node(prefix)
         if given is None:
-            return generated
+            return self.node(prefix)
+        self.use_up_a_number()
         check_name(given, "a node")
         return given
 

@@ -29,9 +29,11 @@ class NodeGraph:
 
     Attributes:
         optimizations: What `StreamsBuilder.build` was told to use; None for a topology by hand.
+        generated_names: Names of nodes, stores and internal topics that no user has given.
     """
 
     def __init__(self) -> None:
+        self.generated_names: set[str] = set()
         self.optimizations: frozenset[TopologyOptimization] | None = None
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}

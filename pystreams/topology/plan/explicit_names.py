@@ -1,7 +1,8 @@
 """Finds the names that were generated for internal topics and stores: those a change may move.
 
 A generated name counts the operations before it. Insert one, and the store or topic after it has
-another name: its state starts empty, or finds that of another operation.
+another name: its state starts empty, or finds that of another operation. A name that the user has
+given is none, whatever it looks like: it may be one that was generated once, and is to stay.
 
 Spec: KIP-1111. Differs from Kafka, which also names stores of tables that are never kept, and does
 not name those of suppressions without a changelog, which are in memory there.
@@ -13,7 +14,6 @@ from collections.abc import Iterator
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall
-from pystreams.topology.graph.naming import is_generated
 from pystreams.topology.graph.nodes import SinkNode
 from pystreams.topology.graph.topology import Topology
 
@@ -39,7 +39,7 @@ def check_names(topology: Topology) -> None:
 
 def _generated(topology: Topology) -> Iterator[tuple[str, str, UsersCall]]:
     for name, builder in topology.stores.items():
-        if is_generated(name):
+        if name in topology.generated_names:
             has_changelog = (
                 builder.logging
                 and name not in topology.source_changelogs
@@ -53,6 +53,6 @@ def _generated(topology: Topology) -> Iterator[tuple[str, str, UsersCall]]:
         if isinstance(node, SinkNode) and isinstance(node.topic, str)
     }
     for topic in topology.repartition_topics:
-        if is_generated(topic):
+        if topic in topology.generated_names:
             call = topology.call_of(writers[topic]) if topic in writers else UsersCall()
             yield "repartition topic", topic, call

@@ -47,6 +47,11 @@ class TopologyPlan:
     """
 
     def __init__(self, topology: Topology, application_id: str) -> None:
+        if not isinstance(topology, Topology):
+            raise TopologyError(
+                f"what runs is a Topology, not {topology!r}: builder.build() makes one of a "
+                "StreamsBuilder"
+            )
         self.topology = topology
         self.application_id = application_id
         parts = subtopologies_of(topology.nodes, topology.stores)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 from pystreams.broker import DevelopmentBroker
+from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
+from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from tests.broker.waiting import DEADLINE_S
 
 LOOKS = (1, 1, 1, 2)
@@ -58,3 +60,15 @@ def test_process_outlives_looks_that_timed_out_before_its_coordinator_came_back(
     assert done.returncode == 0, done.stderr
     about = f"members of group '{unique_name}': no coordinator has answered within 1.5 s"
     assert done.stdout.splitlines() == [about] * sum(LOOKS) + ["is there"]
+
+
+def test_looks_at_one_moment_are_all_answered_by_one_client(
+    broker: DevelopmentBroker, unique_name: str
+) -> None:
+    servers = broker.bootstrap_servers
+    admin = ConfluentAdmin({"bootstrap.servers": servers}, BrokerOutage(servers))
+    admin.group_members(unique_name)  # Its coordinator is there.
+
+    looks = [admin.describe_group(unique_name) for _ in range(3)]
+
+    assert [look.result().members for look in looks] == [()] * 3

@@ -56,8 +56,9 @@ class CoordinatorClient:
             about: What is asked for, for the error.
         """
         with self._lock:
-            client = self._client = self._client or self._make()
-            silence = self._silence
+            if self._client is None:  # Its length is that of its queue: it is hardly ever true.
+                self._client = self._make()
+            client, silence = self._client, self._silence
         client.poll(0)  # What it has to say of its connections.
         asked = request(client)
         answer: Future[_Answer] = Future()

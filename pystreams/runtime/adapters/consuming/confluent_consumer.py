@@ -38,10 +38,10 @@ from pystreams.runtime.adapters.connection.kafka_partitions import (
     theirs,
 )
 from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
-from pystreams.runtime.adapters.consuming.jumps_back import JumpsBack
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
+from pystreams.runtime.adapters.consuming.read_positions import ReadPositions
 from pystreams.runtime.adapters.consuming.reset_offsets import LATEST, ResetOffsets
 from pystreams.runtime.adapters.consuming.stable_offsets import StableOffsets
 from pystreams.runtime.adapters.consuming.unread_records import UnreadRecords
@@ -84,12 +84,11 @@ class ConfluentConsumer:
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
         self._paused = paused or PausedPartitions()
-        # Assigned partitions, and the offset behind what has come; None before `start_at`.
-        self._positions: dict[TopicPartition, int | None] = {}
         # Partitions paused in the client, and where they go on.
         self._stopped: dict[TopicPartition, int] = {}
-        self._jumps = JumpsBack(self._positions, self._stopped, self._reset_offsets)
-        self._unread = UnreadRecords(self._client, self._positions, self._stopped, self._paused)
+        self._positions = ReadPositions(self._stopped, self._reset_offsets)
+        started = self._positions.assigned
+        self._unread = UnreadRecords(self._client, started, self._stopped, self._paused)
         # While `consume` runs: partitions whose messages in its hands are void.
         self._polling = False
         self._void: set[TopicPartition] = set()
@@ -174,8 +173,8 @@ class ConfluentConsumer:
         if at_zero:
             self._client.pause(at_zero)
         self._void.update(partitions)
-        self._positions.update(dict.fromkeys(partitions))
-        self._splitter.assign(self._positions)
+        self._positions.assign(partitions)
+        self._splitter.assign(self._positions.assigned)
         self._call(lambda listener: listener.on_partitions_assigned(partitions))
 
     def _on_revoke(self, _: Consumer, found: list[KafkaPartition]) -> None:
@@ -197,9 +196,9 @@ class ConfluentConsumer:
         self._paused.forget(partitions)
         self._stable.forget(partitions)
         for partition in partitions:
-            self._positions.pop(partition, None)
+            self._positions.forget(partition)
             self._stopped.pop(partition, None)
-        self._splitter.assign(self._positions)
+        self._splitter.assign(self._positions.assigned)
 
     def _call(self, tell: Callable[[RebalanceListener], None]) -> None:
         """Call the listener; keep what it raises until librdkafka has returned."""
@@ -227,15 +226,14 @@ class ConfluentConsumer:
             return held
         self._refused.check()
         self._errors.ask_again()
-        for partition, position in self._jumps.found():
-            self._positions[partition] = position
+        for partition, position in self._positions.went_back():
             self._seek(partition, position)
         messages = self._consume(max_records, timeout_s)
         if messages and any(map(_error_in, messages)):
             messages = self._without_errors(messages)
         if self._void:
             messages = self._without_void(messages)
-        batches = self._jumps.sift(self._splitter.split(messages)) if messages else []
+        batches = self._positions.sift(self._splitter.split(messages)) if messages else []
         if self._callback_error is not None:
             self._paused.hold(batches)
             self._raise_callback_error()
@@ -269,7 +267,7 @@ class ConfluentConsumer:
             if partition is not None and partition not in void:
                 good.append(message)
         for partition in void:
-            position = self._positions.get(partition)
+            position = self._positions.assigned.get(partition)
             if position is not None and partition not in self._stopped:
                 self._seek(partition, position)
         return good
@@ -282,7 +280,7 @@ class ConfluentConsumer:
         self._paused.forget(found)
         for partition in found:
             self._stopped.pop(partition, None)
-        self._positions.update(found)
+        self._positions.move(found)
         self._seek_and_resume(found)
         if self._polling:
             self._void.update(found)
@@ -291,7 +289,7 @@ class ConfluentConsumer:
         self, positions: Mapping[TopicPartition, int | None]
     ) -> dict[TopicPartition, int]:
         """Put the offset of the reset policy in place of None."""
-        unknown = positions.keys() - self._positions.keys()
+        unknown = positions.keys() - self._positions.assigned.keys()
         assert not unknown, f"{unknown} are not assigned"
         return {
             partition: self._reset_offsets.of(partition) if position is None else position

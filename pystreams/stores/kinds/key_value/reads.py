@@ -7,15 +7,17 @@ every nanosecond counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.stores.files.metadata import EXPIRING
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.typed_stores.views import BytesReader, view_of
+from pystreams.stores.typed_stores.wrong_arguments import refuse_entry, refuse_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
@@ -66,7 +68,11 @@ class KeyValueReads(TypedParts[K, R]):
 
     def prefix_scan(self, prefix: bytes) -> KeyValueIterator[K, R]:
         """Iterate over keys whose bytes start with `prefix`."""
-        return self._entries(prefix, _after_prefix(prefix), reverse=False)
+        try:
+            end = _after_prefix(prefix)
+        except (AttributeError, TypeError) as error:
+            refuse_prefix(self._name, error, prefix)
+        return self._entries(prefix, end, reverse=False)
 
     def approximate_num_entries(self) -> int:
         """Return about how many keys there are; cheap, not exact."""
@@ -151,7 +157,13 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
     def put_all(self, entries: Iterable[tuple[K, R | None]]) -> None:
         """Write several values."""
         put = self.put
-        for key, value in entries:
+        if isinstance(entries, Mapping):  # Its keys might look like pairs.
+            refuse_entry(self._name, TypeError("a mapping"), entries)
+        for entry in entries:
+            try:
+                key, value = entry
+            except (TypeError, ValueError) as error:
+                refuse_entry(self._name, error, entry)
             put(key, value)
 
     def delete(self, key: K) -> R | None:

@@ -18,6 +18,7 @@ from pystreams.serdes import serialize_or_raise
 from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.dirty_map.buffered import ABSENT
 from pystreams.stores.kinds.key_value.reads import TypedStore
+from pystreams.stores.typed_stores.wrong_arguments import refuse_row, refuse_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +97,11 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
             plain = self._serialize_value(value)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             plain = serialize_or_raise(self._serialize_value, value, self._topic, "value")
-        self._write(raw_key, _PACK_LONG(timestamp) + plain, plain, timestamp, self._record)
+        try:
+            stored = _PACK_LONG(timestamp) + plain
+        except struct.error as error:
+            refuse_times(self._name, error, timestamp=timestamp)
+        self._write(raw_key, stored, plain, timestamp, self._record)
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """Return the value of a key with its timestamp, or None."""
@@ -107,8 +112,11 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         """Write a value with its timestamp; None deletes the key."""
         if value is None:
             self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP)
-        else:
+            return
+        try:
             self.put_with_timestamp(key, value.value, value.timestamp)
+        except AttributeError as error:
+            refuse_row(self._name, error, value)
 
     def _decoder(
         self, deserialize: Callable[[bytes], V]
@@ -146,6 +154,10 @@ class AdaptedTimestampedKeyValueStore(TypedTimestampedKeyValueStore[K, V]):
             self._write(raw_key, None, None, record.timestamp, record)
             return
         plain = self._value_bytes(value)
+        try:
+            _PACK_LONG(timestamp)
+        except struct.error as error:
+            refuse_times(self._name, error, timestamp=timestamp)
         self._write(raw_key, plain, plain, timestamp, self._record)
 
     def _decoder(

@@ -7,6 +7,8 @@ Spec: Kafka RocksDBSessionStore, AbstractRocksDBSegmentedBytesStore.getActualFro
 
 from __future__ import annotations
 
+import struct
+from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
 from pystreams.stores.contracts.window import Windowed
@@ -22,6 +24,7 @@ from pystreams.stores.kinds.session.keys import (
     window_of,
 )
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedView
+from pystreams.stores.typed_stores.wrong_arguments import refuse_times
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -45,9 +48,12 @@ class SessionReads(TypedParts[K, R]):
     def fetch_session(self, key: K, start: int, end: int) -> R | None:
         """Return the aggregate of the session from `start` to `end` (ms) exactly, or None."""
         raw_key = self._key_bytes(key)
-        if not 0 <= start <= end <= MAX_TIMESTAMP:
-            return None
-        stored = self._reader.get(session_key(raw_key, start, end), end)
+        try:
+            if not 0 <= start <= end <= MAX_TIMESTAMP:
+                return None
+            stored = self._reader.get(session_key(raw_key, start, end), end)
+        except (TypeError, struct.error) as error:
+            refuse_times(self._name, error, start=start, end=end)
         if stored is None:
             return None
         try:
@@ -101,17 +107,21 @@ class SessionReads(TypedParts[K, R]):
         self, earliest_end: int, latest_end: int
     ) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over the sessions of all keys that end in some time (ms), both inclusive."""
-        times = max(earliest_end, self._reader.oldest_readable()), latest_end
+        try:
+            times = max(index(earliest_end), self._reader.oldest_readable()), index(latest_end)
+        except TypeError as error:
+            refuse_times(self._name, error, earliest_end=earliest_end, latest_end=latest_end)
         return self._ended(self._reader.range(times, b"", None), times)
 
     def _of_key(
         self, key: K, earliest_end: int, latest_start: int, *, reverse: bool
     ) -> KeyValueIterator[Windowed[K], R]:
         raw_key = self._key_bytes(key)
+        first, last = self._in_time(earliest_end, latest_start)
         entries = self._reader.range(
             (earliest_end, MAX_TIMESTAMP),
-            lower_bound_of_key(raw_key, _in_time(earliest_end)),
-            upper_bound_of_key(raw_key, _in_time(latest_start)),
+            lower_bound_of_key(raw_key, first),
+            upper_bound_of_key(raw_key, last),
             reverse=reverse,
         )
         return self._found(entries, (raw_key, raw_key), (earliest_end, latest_start))
@@ -127,13 +137,24 @@ class SessionReads(TypedParts[K, R]):
         low, high = (None if key is None else self._key_bytes(key) for key in keys)
         if low is not None and high is not None and low > high:
             return self._nothing_between(*keys)
+        _, last = self._in_time(earliest_end, latest_start)
         entries = self._reader.range(
             (earliest_end, MAX_TIMESTAMP),
             b"" if low is None else lower_bound(low),
-            None if high is None else upper_bound(high, _in_time(latest_start)),
+            None if high is None else upper_bound(high, last),
             reverse=reverse,
         )
         return self._found(entries, (low, high), (earliest_end, latest_start))
+
+    def _in_time(self, earliest_end: int, latest_start: int) -> tuple[int, int]:
+        """Return times (ms) that a key can hold, the nearest to those that are asked for."""
+        try:
+            return (
+                max(0, min(index(earliest_end), MAX_TIMESTAMP)),
+                max(0, min(index(latest_start), MAX_TIMESTAMP)),
+            )
+        except TypeError as error:
+            refuse_times(self._name, error, earliest_end=earliest_end, latest_start=latest_start)
 
     def _found(
         self,
@@ -177,8 +198,3 @@ class SessionView(SessionReads[K, R], TypedView[K, R]):
     """What other threads read a session store with."""
 
     __slots__ = ()
-
-
-def _in_time(time: int) -> int:
-    """Return a time (ms) that a key can hold, the nearest to one that is asked for."""
-    return max(0, min(time, MAX_TIMESTAMP))

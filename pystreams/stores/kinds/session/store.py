@@ -13,6 +13,7 @@ RocksDBSessionStore, InMemorySessionStore.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -30,6 +31,7 @@ from pystreams.stores.kinds.session.keys import (
 from pystreams.stores.kinds.session.reads import SessionReads, SessionView
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
 from pystreams.stores.time_segments.segmented_reader import segmented_view
+from pystreams.stores.typed_stores.wrong_arguments import refuse_session
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
@@ -73,13 +75,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
         """Write the aggregate of a session; None removes it."""
         raw_session, end = self._raw(session)
-        if aggregate is None:
-            raw = None
-        else:
-            try:
-                raw = self._serialize_value(aggregate)
-            except Exception:  # noqa: BLE001 - a serde may raise anything
-                raw = serialize_or_raise(self._serialize_value, aggregate, self._topic, "value")
+        raw = None if aggregate is None else self._value_bytes(aggregate)
         prefix = self._live_prefix(end)
         if prefix is None:
             self._drop_expired(end)
@@ -159,8 +155,12 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         """Return what a session is kept under, and its end (ms)."""
         if not self._buffer.is_open:
             raise self._unavailable()  # Before the stream time moves.
-        key, (start, end) = session
-        if not 0 <= start <= end <= MAX_TIMESTAMP:
+        try:
+            key, (start, end) = session
+            is_sound = 0 <= start <= end <= MAX_TIMESTAMP
+        except (TypeError, ValueError) as error:
+            refuse_session(self._name, error, session)
+        if not is_sound:
             raise ValueError(
                 f"state store {self._name!r}: a session can't last from {start} to {end}; it "
                 "starts at 0 or later, and ends when it starts or later (ms)"
@@ -171,4 +171,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
-        return session_key(raw_key, start, end), end
+        try:
+            return session_key(raw_key, start, end), end
+        except struct.error as error:
+            refuse_session(self._name, error, session)

@@ -25,6 +25,7 @@ ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
@@ -41,7 +42,12 @@ from pystreams.stores.kinds.versioned.layout import check_layout, first_rows
 from pystreams.stores.kinds.versioned.reader import SegmentIndex, Version, VersionReader
 from pystreams.stores.kinds.versioned.restoring import RestoredPut, RestoredRows
 from pystreams.stores.kinds.versioned.writer import VersionWriter
-from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.time_segments.segments import (
+    MAX_TIME,
+    Segments,
+    segment_id_of,
+    segment_prefix,
+)
 from pystreams.stores.typed_stores.views import sees_commits_only, view_of
 
 if TYPE_CHECKING:
@@ -130,12 +136,16 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
         Raises:
             StateStoreError: The timestamp is negative.
+            TypeError: It is no whole number.
+            OverflowError: It is greater than any there is.
         """
-        if timestamp < self._reader.history_begins():
+        if index(timestamp) < self._reader.history_begins():
             self._drop_put(timestamp)
             return PUT_RETURN_CODE_NOT_PUT
         if timestamp < 0:
             raise self._negative(timestamp)
+        if timestamp > MAX_TIME:
+            raise OverflowError(timestamp)
         self._advance(timestamp)
         valid_to = self._writer.put(key, value, timestamp)
         self._log_put((key, value, timestamp, ()))

@@ -6,12 +6,13 @@ Spec: KIP-889; Kafka MeteredVersionedKeyValueStore, VersionedKeyValueStoreBuilde
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from pystreams.serdes import serialize_or_raise
 from pystreams.stores.contracts.versioned import VersionedRecord
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
+from pystreams.stores.typed_stores.wrong_arguments import refuse_times
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
@@ -49,7 +50,10 @@ class VersionReads(TypedParts[K, V]):
         """Return the version of a key that is valid at a time (ms), or the latest, or None."""
         raw_key = self._key_bytes(key)
         versions = self._reader
-        found = versions.latest(raw_key) if as_of is None else versions.as_of(raw_key, as_of)
+        try:
+            found = versions.latest(raw_key) if as_of is None else versions.as_of(raw_key, as_of)
+        except (TypeError, struct.error) as error:
+            refuse_times(self._name, error, as_of=as_of)
         return None if found is None else self._record_of(found)
 
     def get_range(
@@ -65,11 +69,18 @@ class VersionReads(TypedParts[K, V]):
         Raises:
             ValueError: The range ends before it begins.
         """
-        if from_time is not None and to_time is not None and from_time > to_time:
+        raw_key = self._key_bytes(key)
+        try:
+            ends_before = from_time is not None and to_time is not None and from_time > to_time
+            found = [] if ends_before else self._reader.between(raw_key, from_time, to_time)
+        except (TypeError, struct.error) as error:
+            times = {"from_time": from_time, "to_time": to_time}
+            given = {name: time for name, time in times.items() if time is not None}
+            refuse_times(self._name, error, **given)
+        if ends_before:
             raise ValueError(
                 f"from_time {from_time} is after to_time {to_time}: the range ends before it begins"
             )
-        found = self._reader.between(self._key_bytes(key), from_time, to_time)
         return self._records_of(found if descending else found[::-1])
 
     def _records_of(self, versions: list[Version]) -> Generator[VersionedRecord[V], None, None]:
@@ -122,13 +133,12 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Write a version; return its end (ms) or a return code."""
-        raw = None
-        if value is not None:
-            try:
-                raw = self._serialize_value(value)
-            except Exception:  # noqa: BLE001 - a serde may raise anything
-                raw = serialize_or_raise(self._serialize_value, value, self._topic, "value")
-        return self._put_bytes(self._key_bytes(key), raw, timestamp)
+        raw = None if value is None else self._value_bytes(value)
+        raw_key = self._key_bytes(key)
+        try:
+            return self._put_bytes(raw_key, raw, timestamp)
+        except (TypeError, OverflowError) as error:
+            refuse_times(self._name, error, timestamp=timestamp)
 
     put_with_timestamp = put
 
@@ -136,7 +146,11 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         """End the version that is valid at a time (ms); return it as it was, or None."""
         if not self.is_open:
             raise self._unavailable()
-        found = self._versioned.delete(self._key_bytes(key), timestamp)
+        raw_key = self._key_bytes(key)
+        try:
+            found = self._versioned.delete(raw_key, timestamp)
+        except (TypeError, OverflowError, struct.error) as error:
+            refuse_times(self._name, error, timestamp=timestamp)
         return None if found is None else self._record_of(found)
 
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:

@@ -9,6 +9,7 @@ Spec: Kafka AbstractRocksDBSegmentedBytesStore.getActualFrom, WindowKeySchema.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -24,6 +25,7 @@ from pystreams.stores.kinds.window.keys import (
     window_of,
 )
 from pystreams.stores.typed_stores.typed_state_store import TypedParts
+from pystreams.stores.typed_stores.wrong_arguments import refuse_times
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueIterator
@@ -57,7 +59,11 @@ class WindowReads(TypedParts[K, R]):
         """Return the value of one window; or, given two times, iterate over many."""
         if time_to is not None:
             return self._windows_of(key, time_from, time_to, reverse=False)
-        stored = self._stored(self._key_bytes(key), time_from)
+        raw_key = self._key_bytes(key)
+        try:
+            stored = self._stored(raw_key, time_from)
+        except (TypeError, struct.error) as error:
+            refuse_times(self._name, error, time_from=time_from)
         if stored is None:
             return None
         try:
@@ -115,13 +121,16 @@ class WindowReads(TypedParts[K, R]):
         self, raw_key: bytes, time_from: int, time_to: int, *, reverse: bool
     ) -> StoredEntries:
         """Iterate over what is stored for windows of one key."""
-        first, last = times = self._times(time_from, time_to)
-        if first > last:
-            return
-        low, high = bounds_of_key(raw_key, first, last)
-        for entry in self._reader.range(times, low, high, reverse=reverse):
-            if len(entry[0]) == len(low):
-                yield entry
+        try:
+            first, last = times = self._times(time_from, time_to)
+            if first > last:
+                return
+            low, high = bounds_of_key(raw_key, first, last)
+            for entry in self._reader.range(times, low, high, reverse=reverse):
+                if len(entry[0]) == len(low):
+                    yield entry
+        except (TypeError, struct.error) as error:
+            refuse_times(self._name, error, time_from=time_from, time_to=time_to)
 
     def _windows_of(
         self, key: K, time_from: int, time_to: int, *, reverse: bool
@@ -142,18 +151,27 @@ class WindowReads(TypedParts[K, R]):
         high = None if key_to is None else self._key_bytes(key_to)
         if low is not None and high is not None and low > high:
             return self._nothing_between(key_from, key_to)
-        return self._windows(low, high, (time_from, time_to), reverse=reverse)
+        return self._windows(low, high, time_from, time_to, reverse=reverse)
 
     def _windows(
-        self, low: bytes | None, high: bytes | None, times: tuple[int, int], *, reverse: bool
+        self,
+        low: bytes | None,
+        high: bytes | None,
+        time_from: int,
+        time_to: int,
+        *,
+        reverse: bool,
     ) -> WindowedEntries[K, R]:
-        first, last = times = self._times(*times)
-        if first > last:
-            return
-        lowest = b"" if low is None else lower_bound(low)
-        highest = None if high is None else upper_bound(high, last)
-        entries = self._reader.range(times, lowest, highest, reverse=reverse)
-        yield from self._typed(entries, times, (low, high))
+        try:
+            first, last = times = self._times(time_from, time_to)
+            if first > last:
+                return
+            lowest = b"" if low is None else lower_bound(low)
+            highest = None if high is None else upper_bound(high, last)
+            entries = self._reader.range(times, lowest, highest, reverse=reverse)
+            yield from self._typed(entries, times, (low, high))
+        except (TypeError, struct.error) as error:
+            refuse_times(self._name, error, time_from=time_from, time_to=time_to)
 
     def _typed(
         self,

@@ -47,6 +47,7 @@ from pystreams.stores.time_segments.segmented_reader import (
 )
 from pystreams.stores.time_segments.segments import Segments, segment_prefix
 from pystreams.stores.typed_stores.typed_state_store import TypedView
+from pystreams.stores.typed_stores.wrong_arguments import refuse_row, refuse_times
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
@@ -220,11 +221,14 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
             if stored is None:
                 return
             sequence = self._sequence = (self._sequence + 1) & MAX_SEQUENCE
+        try:
+            window_key = raw_key + _PACK_SUFFIX(start, sequence)
+        except struct.error as error:  # Before the stream time moves.
+            refuse_times(self._name, error, window_start=start)
         prefix = self._live_prefix(start)
         if prefix is None:
             self._drop_expired(start)
         else:
-            window_key = raw_key + _PACK_SUFFIX(start, sequence)
             self._write_in_segment(prefix, window_key, stored, plain, timestamp, replaces=replaces)
 
     def _number_behind(self, sequence: int) -> None:
@@ -353,15 +357,23 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
             self._write_window(row_key, None, None, self._record.timestamp, window_start)
             return
         plain = self._value_bytes(value)
-        stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
+        try:
+            stored = _PACK_LONG(timestamp) + plain
+        except struct.error as error:
+            refuse_times(self._name, error, timestamp=timestamp)
+        if not self._buffer.value_prefix_bytes:
+            stored = plain
         self._write_window(row_key, stored, plain, timestamp, window_start, replaces=replaces)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""
         if value is None:
             self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP, window_start)
-        else:
+            return
+        try:
             self.put_with_timestamp(key, value.value, value.timestamp, window_start)
+        except AttributeError as error:
+            refuse_row(self._name, error, value)
 
     def _decoder(
         self, deserialize: Callable[[bytes], V]

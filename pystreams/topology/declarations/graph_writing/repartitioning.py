@@ -33,7 +33,7 @@ def new_repartition(
     """
     topic = topic_prefix
     if not topic.endswith(REPARTITION_SUFFIX):
-        topic += REPARTITION_SUFFIX
+        topic = names.made_of(topic_prefix, topic + REPARTITION_SUFFIX)
     sink = names.node(STREAM_SINK)
     null_key_filter = names.node(STREAM_FILTER)
     source = names.node(STREAM_SOURCE)

@@ -102,19 +102,17 @@ class JoinNames:
         this_prefix = naming.STREAM_OUTER_THIS if join.right_outer else naming.STREAM_JOIN_THIS
         other_prefix = naming.STREAM_OUTER_OTHER if join.left_outer else naming.STREAM_JOIN_OTHER
         this, other = names.node(this_prefix), names.node(other_prefix)
-        base = joined.store_name
-        this_store = f"{this if base is None else base + this_suffix}-store"
-        other_store = f"{other if base is None else base + other_suffix}-store"
-        if joined.this_store_supplier is not None:
-            this_store = base = joined.this_store_supplier.name
-        if joined.other_store_supplier is not None:
-            other_store = joined.other_store_supplier.name
+        given = None if joined.store_name is None else joined.store_name + this_suffix
+        this_store = _store_name(names, joined.this_store_supplier, given, this)
+        given = None if joined.store_name is None else joined.store_name + other_suffix
+        other_store = _store_name(names, joined.other_store_supplier, given, other)
+        base = joined.store_name if joined.this_store_supplier is None else this_store
         shared_suffix = "-outer-shared-join" if join.right_outer else "-left-shared-join"
-        held_back = (
-            naming.STREAM_OUTER_SHARED + this[len(this_prefix) :]
-            if base is None
-            else base + shared_suffix
-        )
+        if base is None:
+            number = this[len(this_prefix) :]
+            held_back = names.made_of(this, f"{naming.STREAM_OUTER_SHARED}{number}-store")
+        else:
+            held_back = f"{base}{shared_suffix}-store"
         if joined.name is not None:
             this, other = joined.name + this_suffix, joined.name + other_suffix
         return cls(
@@ -125,8 +123,19 @@ class JoinNames:
             merge=names.suffixed_or(joined.name, "-merge", naming.STREAM_MERGE),
             this_store=this_store,
             other_store=other_store,
-            held_back=f"{held_back}-store",
+            held_back=held_back,
         )
+
+
+def _store_name(
+    names: NameCounter, supplier: StoreSupplier | None, given: str | None, node: str
+) -> str:
+    """Return the name of one side's store: its supplier's, a given one, or that of its node."""
+    if supplier is not None:
+        return supplier.name
+    if given is not None:
+        return f"{given}-store"
+    return names.made_of(node, f"{node}-store")
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,6 +138,7 @@ class StreamsGraph:
             )
             node.write(topology, place)
         topology.declare_for(None)
+        topology.generated_names |= self.names.generated
         for group in self._copartition_groups:
             sources = frozenset(renamed.get(name, name) for name in group.sources)
             topology.add_copartition_group(CopartitionGroup(sources, group.node))

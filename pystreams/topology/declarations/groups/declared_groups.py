@@ -112,9 +112,10 @@ class TableGroups:
         sink_name = names.suffixed_or(node_name, "-sink", naming.STREAM_SINK)
         source_name = names.suffixed_or(node_name, "-source", naming.STREAM_SOURCE)
         name = names.node_or(node_name, prefix)
+        above = grouped.name or store.name
         repartition = RepartitionNode(
             source_name,
-            topic=(grouped.name or store.name) + naming.REPARTITION_SUFFIX,
+            topic=names.made_of(above, above + naming.REPARTITION_SUFFIX),
             filter_name=None,
             sink_name=sink_name,
             key_serde=grouped.key_serde,

@@ -112,7 +112,7 @@ class WindowedGroups:
         sliding = isinstance(self.windows, SlidingWindows)
         if with_options and chosen.store_name is None and not sliding:
             # Kafka takes a number here for the sake of old topologies.
-            self.groups.stream.graph.names.store(naming.STREAM_AGGREGATE)
+            self.groups.stream.graph.names.use_up_a_number()
         return self._folded(counting(), chosen, node_name, naming.STREAM_AGGREGATE, LONG)
 
     def reduced(

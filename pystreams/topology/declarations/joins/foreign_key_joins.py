@@ -122,10 +122,7 @@ class _ForeignKeyJoin:
         self._foreign = foreign
         self._call = call
         self._graph = table.graph
-        self._topic = (
-            self._name("-subscription-registration", naming.FOREIGN_KEY_REGISTRATION)
-            + _TOPIC_SUFFIX
-        )
+        self._topic = self._topic_of("-subscription-registration", naming.FOREIGN_KEY_REGISTRATION)
 
     def declared(self) -> DeclaredTable:
         """Declare all nodes; return the result's table."""
@@ -135,6 +132,10 @@ class _ForeignKeyJoin:
 
     def _name(self, suffix: str, prefix: str) -> str:
         return self._graph.names.suffixed_or(self._call.node_name, suffix, prefix)
+
+    def _topic_of(self, suffix: str, prefix: str) -> str:
+        base = self._name(suffix, prefix)
+        return self._graph.names.made_of(base, base + _TOPIC_SUFFIX)
 
     def _declare_subscriptions(self) -> InternalTopicSourceNode:
         """Declare how primary rows subscribe; return the node that reads their subscriptions."""
@@ -203,7 +204,7 @@ class _ForeignKeyJoin:
     def _declare_result(self, answer: GraphNode, tell: GraphNode) -> DeclaredTable:
         """Declare how answers come back and become rows."""
         table, call, graph = self._table, self._call, self._graph
-        topic = self._name("-subscription-response", naming.FOREIGN_KEY_RESPONSE) + _TOPIC_SUFFIX
+        topic = self._topic_of("-subscription-response", naming.FOREIGN_KEY_RESPONSE)
         serde = ResponseSerde(self._foreign.value_serde)
         given = call.partitioners.partitioner
         sink = InternalTopicSinkNode(

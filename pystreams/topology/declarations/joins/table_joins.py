@@ -85,7 +85,7 @@ def _join_node(
             f"join {name!r} has a grace_period_ms, and {table.name!r} is not a versioned "
             "table: keep its history with history_retention_ms=..., or join without grace"
         )
-    buffer = f"{name}-Buffer"
+    buffer = stream.graph.names.made_of(name, f"{name}-Buffer")
     operator = GraceJoinOperator(
         join,
         buffer,

@@ -1,0 +1,118 @@
+"""What a `TopologyTestDriver` is given: refused where a broker or a client would refuse it."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from pystreams.errors import TopologyError
+from pystreams.record import Headers, ProducedRecord
+from pystreams.topology.graph.declaration_checks import check_values
+
+_MAX_TIME = (1 << 63) - 1
+
+
+def checked_time(where: str, time: Any) -> int:
+    """Return a time (ms).
+
+    Args:
+        where: What it is; begins an error's message.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is a number that Kafka has no room for.
+    """
+    try:
+        number = index(time)
+    except TypeError:
+        raise TypeError(
+            f"{where} is a number of ms, a whole one, not {time!r}; "
+            "int(moment.timestamp() * 1000) is the time of a datetime"
+        ) from None
+    if not -_MAX_TIME <= number <= _MAX_TIME:
+        raise ValueError(f"{where} is a number of ms, {_MAX_TIME} at most, not {number}")
+    return number
+
+
+def checked_advance(where: str, advance_ms: Any) -> int:
+    """Return how far a clock goes on (ms).
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It would go back.
+    """
+    number = checked_time(where, advance_ms)
+    if number < 0:
+        raise ValueError(f"{where} is 0 ms or more, not {number}: no clock goes back here")
+    return number
+
+
+def check_serdes(where: str, **serdes: object) -> None:
+    """Refuse what is no serde.
+
+    Raises:
+        TopologyError: One is none, or is missing.
+    """
+    check_values(where, **serdes)
+    for name, serde in serdes.items():
+        if serde is None:
+            raise TopologyError(
+                f"{where} needs a {name}, whoever writes or reads it: serdes.BYTES where all are "
+                "None"
+            )
+
+
+def checked_record(
+    topic: str, key: Any, value: Any, timestamp: Any, headers: Any
+) -> ProducedRecord:
+    """Return a serialized record, as a consumer would give it.
+
+    Raises:
+        TypeError: A part of it is something else.
+        ValueError: The timestamp is a number that Kafka has no room for.
+    """
+    where = f"a record for topic {topic!r}"
+    return (
+        _checked_bytes(f"{where}: key", key),
+        _checked_bytes(f"{where}: value", value),
+        checked_time(f"{where}: timestamp", timestamp),
+        _checked_headers(f"{where}: headers", headers),
+    )
+
+
+def checked_entry(where: str, entry: Any) -> tuple[Any, Any]:
+    """Return a pair of key and value.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if isinstance(entry, tuple | list) and len(entry) == 2:
+        return entry[0], entry[1]
+    raise TypeError(
+        f"{where} takes pairs of key and value, not {entry!r}; mapping.items() has those of a "
+        "mapping"
+    )
+
+
+def _checked_bytes(where: str, data: Any) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    raise TypeError(
+        f"{where} is bytes, or None, not {data!r}: create_input_topic has a topic with serdes"
+    )
+
+
+def _checked_headers(where: str, headers: Any) -> Headers:
+    if isinstance(headers, list | tuple) and all(map(_is_header, headers)):
+        return tuple((name, value) for name, value in headers)
+    raise TypeError(
+        f"{where} are pairs of a name and bytes, or None, as in (('source', b'test'),), not "
+        f"{headers!r}"
+    )
+
+
+def _is_header(pair: Any) -> bool:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        return False
+    name, value = pair
+    return isinstance(name, str) and (value is None or isinstance(value, bytes))
