@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 1.0
 
 
 class _Look(NamedTuple):
-    """The numbers that grow, at one moment."""
+    """The numbers that grow, at one moment; what is not in it yet has begun at 0."""
 
     at_s: float
     processed: int
@@ -112,7 +112,7 @@ class Snapshots:
                     **_task(thread.thread_name, task),
                     "processed_per_s": rate(
                         task.processed_records,
-                        before.by_task.get(str(task.task_id), task.processed_records),
+                        before.by_task.get(str(task.task_id), 0),
                     ),
                     **restores.get(str(task.task_id), {}),
                 }
@@ -123,7 +123,7 @@ class Snapshots:
             "subtopologies": _parts(
                 tasks,
                 [
-                    (*key, rate(count, before.by_part.get(key, count)))
+                    (*key, rate(count, before.by_part.get(key, 0)))
                     for key, count in sorted(look.by_part.items())
                 ],
                 self._nodes.look(look.at_s, [task for _, task in tasks], metrics),
@@ -148,7 +148,7 @@ def _topics(
             "topic": topic,
             "direction": direction,
             "records": count,
-            "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
+            "records_per_s": rate(count, before.by_topic.get((direction, topic), 0)),
         }
         for (direction, topic), count in sorted(look.by_topic.items())
     ]
@@ -193,7 +193,7 @@ def _with_restores(
     found = []
     for row in stores:
         restored = look.by_store[_key(row)]
-        records_per_s = rate(restored, before.by_store.get(_key(row), restored))
+        records_per_s = rate(restored, before.by_store.get(_key(row), 0))
         found.append({**row, "restore": _restore_of_store(row, records_per_s)})
     return found
 
