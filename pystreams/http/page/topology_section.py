@@ -17,7 +17,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 Snapshot = dict[str, Any]
 
 _HINT = "What each node is given is counted with metrics.recording.level=DEBUG."
-_ROWS = 8
+_ROWS = 5
 
 
 class _Node(NamedTuple):
