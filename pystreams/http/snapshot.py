@@ -12,10 +12,11 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from pystreams.http.health import Health
+from pystreams.http.node_figures import NodeFigures
 from pystreams.http.troubles import Troubles
 from pystreams.kernel.clock import SystemClock
 from pystreams.metrics import MetricName, MetricValue
-from pystreams.metrics.definitions import NODE_GROUP, TASK_GROUP
+from pystreams.metrics.definitions import TASK_GROUP
 from pystreams.runtime.application.group_processes import GroupProcess
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.loop.reports.statistics import Statistics
@@ -25,15 +26,8 @@ _RATES_OVER_S = 5.0
 _LOOK_EVERY_S = 1.0
 
 
-class _NodeCounts(NamedTuple):
-    """What the tasks' nodes of one name have done together."""
-
-    records: float
-    busy_ms: float
-
-
 class _Look(NamedTuple):
-    """The numbers that grow, at one moment."""
+    """The numbers that grow, at one moment; what is not in it yet has begun at 0."""
 
     at_s: float
     processed: int
@@ -41,7 +35,6 @@ class _Look(NamedTuple):
     by_topic: dict[tuple[str, str], float]
     by_part: dict[tuple[str, str, str], float]
     by_task: dict[str, int]
-    by_node: dict[tuple[str, str], _NodeCounts]
     by_store: dict[tuple[str, str], int]
 
 
@@ -53,6 +46,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._looks: deque[_Look] = deque()
         self._clock = SystemClock()
+        self._nodes = NodeFigures()
         self._troubles = Troubles(streams)
         self._began_ms = self._clock.monotonic_ms()
         self._latest: dict[str, Any] = {}
@@ -62,6 +56,7 @@ class Snapshots:
         """Return a snapshot that is a second old at most."""
         with self._lock:
             if self._clock.monotonic_ms() / 1000 - self._latest_s >= _LOOK_EVERY_S:
+                self._streams.measure_nodes()
                 self._latest = self._make()
                 self._latest_s = self._clock.monotonic_ms() / 1000
             return self._latest
@@ -78,7 +73,6 @@ class Snapshots:
             _by_topic(metrics),
             _by_part(metrics),
             {str(task.task_id): task.processed_records for _, task in tasks},
-            _by_node(metrics),
             {_key(row): row.get("restored_records_total", 0) for row in stores},
         )
         before = self._look_before(look)
@@ -118,7 +112,7 @@ class Snapshots:
                     **_task(thread.thread_name, task),
                     "processed_per_s": rate(
                         task.processed_records,
-                        before.by_task.get(str(task.task_id), task.processed_records),
+                        before.by_task.get(str(task.task_id), 0),
                     ),
                     **restores.get(str(task.task_id), {}),
                 }
@@ -129,10 +123,10 @@ class Snapshots:
             "subtopologies": _parts(
                 tasks,
                 [
-                    (*key, rate(count, before.by_part.get(key, count)))
+                    (*key, rate(count, before.by_part.get(key, 0)))
                     for key, count in sorted(look.by_part.items())
                 ],
-                _node_rates(look.by_node, before.by_node, seconds),
+                self._nodes.look(look.at_s, [task for _, task in tasks], metrics),
             ),
             "stores": _with_restores(stores, look, before, rate),
         }
@@ -154,7 +148,7 @@ def _topics(
             "topic": topic,
             "direction": direction,
             "records": count,
-            "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
+            "records_per_s": rate(count, before.by_topic.get((direction, topic), 0)),
         }
         for (direction, topic), count in sorted(look.by_topic.items())
     ]
@@ -199,7 +193,7 @@ def _with_restores(
     found = []
     for row in stores:
         restored = look.by_store[_key(row)]
-        records_per_s = rate(restored, before.by_store.get(_key(row), restored))
+        records_per_s = rate(restored, before.by_store.get(_key(row), 0))
         found.append({**row, "restore": _restore_of_store(row, records_per_s)})
     return found
 
@@ -249,48 +243,10 @@ def _by_part(metrics: Any) -> dict[tuple[str, str, str], float]:
     return found
 
 
-def _by_node(metrics: Any) -> dict[tuple[str, str], _NodeCounts]:
-    """Return what is counted of nodes, by sub-topology and name; nothing at INFO."""
-    found: dict[tuple[str, str], _NodeCounts] = {}
-    for name, value in metrics.items():
-        if name.group == NODE_GROUP and name.name.endswith("-total"):
-            part, _, _ = name.tag("task-id").partition("_")
-            key = part, name.tag("processor-node-id")
-            records, busy_ms = found.get(key, (0, 0))
-            if name.name == "process-total":
-                found[key] = _NodeCounts(records + value, busy_ms)
-            else:
-                found[key] = _NodeCounts(records, busy_ms + value)
-    return found
-
-
-def _node_rates(
-    now: dict[tuple[str, str], _NodeCounts],
-    before: dict[tuple[str, str], _NodeCounts],
-    seconds: float,
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Return what nodes do, by sub-topology and name: rate, and share of the time of all."""
-    grown = {
-        key: (
-            max(0.0, counts.records - before.get(key, counts).records),
-            max(0.0, counts.busy_ms - before.get(key, counts).busy_ms),
-        )
-        for key, counts in now.items()
-    }
-    all_ms = sum(busy_ms for _, busy_ms in grown.values()) or 1.0
-    rates: dict[str, dict[str, dict[str, float]]] = {}
-    for (part, name), (records, busy_ms) in sorted(grown.items()):
-        rates.setdefault(part, {})[name] = {
-            "records_per_s": round(records / seconds, 1),
-            "busy_share": round(busy_ms / all_ms, 3),
-        }
-    return rates
-
-
 def _parts(
     tasks: Any,
     rates: list[tuple[str, str, str, float]],
-    nodes: dict[str, dict[str, dict[str, float]]],
+    nodes: dict[int, dict[str, dict[str, float | None]]],
 ) -> list[dict[str, Any]]:
     """Return what the tasks of each sub-topology do together."""
     parts: dict[int, dict[str, Any]] = {}
@@ -305,7 +261,7 @@ def _parts(
                 "lags": {},
                 "in": {},
                 "out": {},
-                "nodes": nodes.get(str(part), {}),
+                "nodes": nodes.get(part, {}),
             },
         )
         row["tasks"] += 1

@@ -279,7 +279,8 @@ def _node() -> Iterator[MetricDefinition]:
     yield MetricDefinition(
         NODE_GROUP,
         "busy-ms-total",
-        "How long the node worked itself, without what it calls of other nodes. Not in Kafka.",
+        "How long the node worked itself, without what it calls of other nodes; a source's work is "
+        "to read and deserialize. Not in Kafka.",
         Unit.MILLISECONDS,
         Kind.COUNTER,
         RecordingLevel.DEBUG,

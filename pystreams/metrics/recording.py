@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from pystreams.metrics.on_demand import OnDemand
 from pystreams.metrics.sampled import SampledValues
 
 
@@ -38,12 +39,14 @@ class Recording:
         num_samples: How many samples are looked at, `metrics.num.samples`.
         monotonic_ms: The timer: milliseconds that never go back. Handed in, because stores and
             the runtime's core have no clock; one that stands still leaves latencies at 0.
+        nodes: Until when the time of nodes is measured below DEBUG.
     """
 
     level: RecordingLevel = RecordingLevel.INFO
     window_ms: int = 30_000
     num_samples: int = 2
     monotonic_ms: Callable[[], float] = _no_time
+    nodes: OnDemand = field(default_factory=OnDemand)
 
     @property
     def debug(self) -> bool:

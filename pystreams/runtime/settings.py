@@ -15,7 +15,7 @@ from pystreams.config import (
 from pystreams.config.buffer_shares import input_share
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.kernel.clock import Clock
-from pystreams.metrics import AT_INFO, Recording
+from pystreams.metrics import AT_INFO, OnDemand, Recording
 from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
@@ -147,13 +147,14 @@ def build_as_asked(builder: StoreBuilder) -> StateStore:
     return builder.build()
 
 
-def recording_of(config: StreamsConfig, clock: Clock) -> Recording:
-    """Return how metrics are recorded, timed by a clock."""
+def recording_of(config: StreamsConfig, clock: Clock, nodes: OnDemand) -> Recording:
+    """Return how metrics are recorded, timed by a clock; and the time of nodes on demand."""
     return Recording(
         config.metrics_recording_level,
         config.metrics_sample_window_ms,
         config.metrics_num_samples,
         clock.monotonic_ms,
+        nodes,
     )
 
 

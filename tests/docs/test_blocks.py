@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
-import importlib
-import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +33,9 @@ RUN_ELSEWHERE = {
     "docs/http.md": "tests/http/test_http_page.py",
     "docs/metrics.md": "tests/broker/serving/test_metrics.py",
     "docs/queries.md": "tests/broker/serving/test_queries_page.py",
+    "docs/repair.md": "tests/broker/backfill/repair_page.py",
 }
 """Pages whose examples need a broker, Spark or an environment of their own, and what runs them."""
-
-ONLY_CHECKED = {
-    "docs/repair.md": "they need Spark, and what a group has left at the broker",
-}
-"""Pages whose Python names what is not there: its imports and keywords are checked instead."""
 
 IN_CLONES_OF_OTHERS = {"tests/parity/README.md"}
 """Pages whose paths begin in the folder that they describe."""
@@ -80,7 +73,6 @@ def pages_with_examples() -> list[Path]:
         for page in PAGES
         if any(block.language in PYTHON and not block.of for block in blocks_of(page))
         and named(page) not in RUN_ELSEWHERE
-        and named(page) not in ONLY_CHECKED
     ]
 
 
@@ -107,31 +99,6 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page: Path, tmp_path: Pat
 def test_pages_that_are_run_elsewhere_are_named_there() -> None:
     for page, test in RUN_ELSEWHERE.items():
         assert Path(page).name in (ROOT / test).read_text("utf-8"), f"{test} does not run {page}"
-
-
-@pytest.mark.parametrize(
-    "block",
-    [block for block in BLOCKS if block.language == "python" and named(block.page) in ONLY_CHECKED],
-    ids=str,
-)
-def test_python_that_can_not_run_names_what_there_is(block: Block) -> None:
-    tree = ast.parse(block.text)
-    imported = dict(imports_of(tree))
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            called = imported.get(call.func.id)
-            given = {keyword.arg: None for keyword in call.keywords if keyword.arg}
-            if called is not None:
-                inspect.signature(called).bind_partial(*(None for _ in call.args), **given)
-
-
-def imports_of(tree: ast.AST) -> Iterator[tuple[str, Any]]:
-    for statement in ast.walk(tree):
-        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(
-            "pystreams"
-        ):
-            module = importlib.import_module(statement.module or "")
-            yield from ((alias.name, getattr(module, alias.name)) for alias in statement.names)
 
 
 @pytest.mark.parametrize(

@@ -329,6 +329,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "dead_letters",
         "troubles",
         "group_processes",
+        "measure_nodes",
         "unfinished_threads",
         "wait",
     },

@@ -40,7 +40,9 @@ a task that moves away takes its totals with it, the thread's go on.
 
 **Levels.** At `metrics.recording.level` INFO, the default, nothing is measured per record: what is
 read is counted a batch at a time, and a store's commit is timed once. At DEBUG each call of a
-store's methods by a processor is timed, which costs a microsecond or two. TRACE is DEBUG.
+store's methods by a processor is timed, which costs a microsecond or two, and each node of the
+topology, which costs about one. TRACE is DEBUG. Which node is the slowest is known at INFO too:
+[the page](page.md) has the nodes measured in some of the runs, while somebody looks.
 
 **Names in Prometheus** follow from Kafka's by one rule:
 

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.markup import Markup, element, joined
-from pystreams.http.page.quantities import count, per_second
+from pystreams.http.page.quantities import UNKNOWN, count, per_second
+from pystreams.http.page.tables import table
 from pystreams.http.page.topology_picture import Flow, picture
 from pystreams.topology.graph.description import NodeDescription, SubtopologyDescription
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 Snapshot = dict[str, Any]
 
-_HINT = (
-    "What each node is given, and which is the slowest, is measured with "
-    "metrics.recording.level=DEBUG."
-)
+_HINT = "What each node is given is counted with metrics.recording.level=DEBUG."
+_ROWS = 5
+
+
+class _Node(NamedTuple):
+    """What is known of a node.
+
+    Attributes:
+        records_per_s: What it is given, if that is counted.
+        busy_share: Its share of the time that all take, if that is known.
+    """
+
+    subtopology: int
+    name: str
+    records_per_s: float | None
+    busy_share: float | None
+
+    def order(self) -> tuple[float, str]:
+        """Put those first that take the most time."""
+        return -(self.busy_share or 0.0), self.name
 
 
 class TopologySection:
@@ -45,34 +62,36 @@ class TopologySection:
     def draw(self, now: Snapshot) -> Markup:
         """Return the figures, in the order of the sub-topologies."""
         known = {row["subtopology"]: row for row in now["subtopologies"]}
-        shares = {
-            (part, name): node["busy_share"]
+        nodes = [
+            _Node(part, name, node["records_per_s"], node["busy_share"])
             for part, row in known.items()
             for name, node in row["nodes"].items()
-        }
-        slowest = max(shares, key=lambda node: shares[node], default=None)
-        if slowest is not None and not shares[slowest]:
-            slowest = None
-        figures = []
-        for part in self._parts:
-            here = slowest is not None and slowest[0] == part.id
-            name = slowest[1] if slowest is not None and here else None
-            share = shares[part.id, name] if name is not None else 0.0
-            figures.append(self._figure(part, known.get(part.id), name, share))
-        hint = None if shares or not known else element("p", _HINT, class_="hint")
-        return joined(figures, hint)
+        ]
+        busiest = sorted((node for node in nodes if node.busy_share), key=_Node.order)
+        slowest = busiest[0] if busiest else None
+        figures = [
+            self._figure(
+                part,
+                known.get(part.id),
+                slowest if slowest is not None and slowest.subtopology == part.id else None,
+            )
+            for part in self._parts
+        ]
+        counted = any(node.records_per_s is not None for node in nodes)
+        hint = None if counted or not known else element("p", _HINT, class_="hint")
+        return joined(figures, _shares(busiest[:_ROWS]), hint)
 
     def _figure(
         self,
         part: SubtopologyDescription,
         row: Mapping[str, Any] | None,
-        slowest: str | None,
-        share: float,
+        slowest: _Node | None,
     ) -> Markup:
         flow = Flow() if row is None else self._flow(part, row, slowest)
         told = None
         if slowest is not None:
-            told = element("span", f"slowest: {slowest}, {share:.0%}", class_="slow")
+            text = f"slowest: {slowest.name}, {slowest.busy_share:.0%}"
+            told = element("span", text, class_="slow")
         return element(
             "figure",
             element(
@@ -92,10 +111,11 @@ class TopologySection:
         )
 
     def _flow(
-        self, part: SubtopologyDescription, row: Mapping[str, Any], slowest: str | None
+        self, part: SubtopologyDescription, row: Mapping[str, Any], slowest: _Node | None
     ) -> Flow:
         """Return what moves in a sub-topology."""
-        known = {name: node["records_per_s"] for name, node in row["nodes"].items()}
+        rates_known = {name: node["records_per_s"] for name, node in row["nodes"].items()}
+        known = {name: rate for name, rate in rates_known.items() if rate is not None}
         for node in part.nodes:
             counted = row["in"] if node.kind == "source" else row["out"]
             rates = [rate for topic, rate in counted.items() if self._is_of(node, topic)]
@@ -110,13 +130,30 @@ class TopologySection:
         return Flow(
             rates={edge: per_second(rate) for edge, rate in flows.items()},
             lags={source: f"lag {count(lag)}" for source, lag in lags.items()},
-            slowest=slowest,
+            slowest=None if slowest is None else slowest.name,
         )
 
     def _is_of(self, node: NodeDescription, topic: str) -> bool:
         if node.pattern is not None:
             return re.fullmatch(node.pattern, topic) is not None
         return any(self._topic_names[name] == topic for name in node.topics)
+
+
+def _shares(busiest: list[_Node]) -> Markup | None:
+    """Return the table of the nodes that take the most time; nothing if none is known."""
+    if not busiest:
+        return None
+    rows = [
+        (
+            node.name,
+            str(node.subtopology),
+            f"{node.busy_share:.1%}",
+            UNKNOWN if node.records_per_s is None else per_second(node.records_per_s),
+        )
+        for node in busiest
+    ]
+    titles = ("Slowest nodes", "Sub-topology", "Share of the time", "Records in")
+    return table(titles, rows, numeric=(1, 2, 3))
 
 
 def _told(part: SubtopologyDescription, row: Mapping[str, Any] | None) -> str:

@@ -347,7 +347,7 @@ class KafkaStreams(DiscoveringClient):
                     config,
                     num_partitions=topics.num_partitions,
                     async_calls=self._event_loop.calls,
-                    recording=recording_of(config, self._clock),
+                    recording=recording_of(config, self._clock, self._nodes),
                     topic_entries=inputs.entries,
                     global_stores=self._global.stores,
                 ).telling(self._dead_letters.note),

@@ -115,8 +115,7 @@ class StreamTask:
         self._use(self._new_context())
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
-        nodes = self.counts.nodes
-        trace = self._settings.trace or (nodes.around if nodes is not None else None)
+        trace = self._settings.trace or self.counts.nodes.around_new_steps()
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
         queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
         self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})
@@ -175,7 +174,7 @@ class StreamTask:
         """
         queue = self._group.queues[partition]
         queue.now_ms = self.time.now_ms
-        queue.add(messages)
+        self.counts.nodes.call(queue.node, queue.add, messages)
         self._operators.idle_input.heard(queue.now_ms)
         topic = partition.topic
         consumed = self.counts.consumed
@@ -351,6 +350,8 @@ class StreamTask:
         self._operators = self.counts.operators = operators
         self.held = operators.held
         self.held.watch(self.state_manager.measure, self.growth.held.observe)
+        call = self.counts.nodes.call
+        operators.unfinished.call = operators.punctuations.call = self.held.call = call
 
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the record it is at, at no cost to others.

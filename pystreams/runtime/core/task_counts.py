@@ -21,7 +21,7 @@ class TaskCounts:
         operators: What its operators are given now; the task says when there are others.
         processed: Records processed.
         consumed: Records it was given, by topic.
-        nodes: What its nodes do, at DEBUG; else None.
+        nodes: What its nodes do.
         last_timestamp: The timestamp of the last record processed (ms), None before the first.
         latencies: How old records were, by their timestamps, when they were processed (ms): the
             first and the last one of each run.
@@ -38,7 +38,7 @@ class TaskCounts:
         self.group = group
         self.processed = 0
         self.consumed: dict[str, int] = {}
-        self.nodes = NodeMeters(recording.monotonic_ms) if recording.debug else None
+        self.nodes = NodeMeters(recording)
         self.latencies = recording.sampled()
         self._monotonic_ms = recording.monotonic_ms
         self.last_timestamp: int | None = None

@@ -248,6 +248,7 @@ class Processing:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
         self._timing.begin_run()
+        task.counts.nodes.begin_run()
         self.at_work = task
         processed = task.process(run, admission.records, room_bytes)
         self.processed_records += processed

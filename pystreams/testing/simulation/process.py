@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.metrics import OnDemand
 from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
@@ -79,6 +80,7 @@ class SimulatedProcess:
         crashes: How often it has crashed.
         newcomer: Whether its next start looks before it joins the group, as that of a process which
             finds no identity on its disk.
+        nodes: Until when the time of nodes is measured.
         told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
     """
 
@@ -100,6 +102,7 @@ class SimulatedProcess:
         self.threads: list[StreamThread] = []
         self.global_state: SimulatedGlobalState | None = None
         self.crashes = 0
+        self.nodes = OnDemand()
         self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._broker = broker
@@ -256,7 +259,7 @@ class SimulatedProcess:
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
                 async_calls=partial(InlineCalls, self._broker.clock),
                 build=self._build,
-                recording=recording_of(self._config, self._broker.clock),
+                recording=recording_of(self._config, self._broker.clock, self.nodes),
                 topic_entries=self._input_topics.entries,
                 global_stores=GlobalStores(self._global_store),
             ),

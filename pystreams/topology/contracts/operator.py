@@ -196,7 +196,7 @@ class TaskContext(Protocol):
                 timeout), in ms. Returns whether it wants to be called again in this silence.
         """
 
-    def go_on_later(self, go_on: Callable[[], None]) -> None:
+    def go_on_later(self, node: str, go_on: Callable[[], None]) -> None:
         """Go on with something before the next record, and after a commit if one is due.
 
         So that what one record sets off, however much it is, takes bounded memory: an operator does
@@ -204,11 +204,12 @@ class TaskContext(Protocol):
         the rest must be known by the store alone, and be left here again `on_init`.
 
         Args:
+            node: The node.
             go_on: Called once.
         """
 
-    def hold_records(self, holder: HoldsRecords) -> None:
-        """Let what an operator holds back go on: after each run, between runs, before a commit."""
+    def hold_records(self, node: str, holder: HoldsRecords) -> None:
+        """Let what a node holds back go on: after each run, between runs, before a commit."""
 
     def present_ms(self) -> int:
         """Return the wall clock's time (ms), for what is rare: `time` has that of the iteration."""

@@ -334,6 +334,9 @@ def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(
             assert f"{restoring.restore_remaining_records} left at most" in chromium.text(
                 "#restore"
             )
+            restored = restoring.restored_records
+            assert f"{restored} changelog records restored, " in chromium.text("#restore")
+            assert re.search(r" left at most · [\d,.]+/s", chromium.text("#restore"))
             assert "restoring" in chromium.text("#tasks")
             told = [
                 re.match(r"(\d+) records left · ", row[7]) for row in rows_of(chromium, "#stores")
@@ -357,6 +360,8 @@ def test_when_it_fails_it_shows_the_error_and_the_line_that_was_logged(
         assert streams.error is not None
         chromium.wait_for_text("#head .error", str(streams.error).splitlines()[0])
         chromium.wait_for_text("#lines .is-error", "this word can't be counted")
+        assert f"{application.words}-" in chromium.text("#lines .is-error")
+        assert " offset 0" in chromium.text("#lines .is-error")
         chromium.wait_for_text("#tasks", "No tasks: the application is ERROR.")
 
 

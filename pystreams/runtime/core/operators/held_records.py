@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pystreams.runtime.core.node_meters import CallOfNode, directly
 from pystreams.topology.contracts.held_records import HoldsRecords
 
 
@@ -13,13 +14,16 @@ class HeldRecords:
     Attributes:
         commit_put_off: A commit is due that waits for a record to be tried again: nothing more is
             processed before it.
+        call: How their work is called.
     """
 
-    __slots__ = ("_holders", "_measure", "_observe", "commit_put_off")
+    __slots__ = ("_holders", "_measure", "_nodes", "_observe", "call", "commit_put_off")
 
     def __init__(self) -> None:
         self.commit_put_off = False
+        self.call: CallOfNode = directly
         self._holders: list[HoldsRecords] = []
+        self._nodes: list[str] = []
         self._measure: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._observe: Callable[[int, int], None] = lambda _records, _bytes: None
 
@@ -34,9 +38,10 @@ class HeldRecords:
         """
         self._measure, self._observe = measure, observe
 
-    def add(self, holder: HoldsRecords) -> None:
-        """Add one; operators are attached from the sinks up."""
+    def add(self, node: str, holder: HoldsRecords) -> None:
+        """Add that of a node; operators are attached from the sinks up."""
         self._holders.insert(0, holder)
+        self._nodes.insert(0, node)
 
     def __len__(self) -> int:
         """Return how many records are held."""
@@ -79,7 +84,7 @@ class HeldRecords:
 
     def _let_go(self, send_on: Callable[[HoldsRecords], None]) -> None:
         held, before = len(self), self._measure()[0]
-        for holder in self._holders:
-            send_on(holder)
+        for node, holder in zip(self._nodes, self._holders, strict=True):
+            self.call(node, send_on, holder)
         if gone := max(held - len(self), 0):
             self._observe(gone, self._measure()[0] - before)

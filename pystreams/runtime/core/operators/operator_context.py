@@ -318,9 +318,9 @@ class OperatorContext:
             node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )
 
-    def go_on_later(self, go_on: Callable[[], None]) -> None:
+    def go_on_later(self, node: str, go_on: Callable[[], None]) -> None:
         """Go on with something before the next record, and after a commit if one is due."""
-        self.unfinished.add(go_on)
+        self.unfinished.add(node, go_on)
         self.end_run()
 
     def request_commit(self) -> None:

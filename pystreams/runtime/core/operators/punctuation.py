@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pystreams.runtime.core.node_meters import CallOfNode, directly
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 
 
@@ -40,9 +41,14 @@ class Schedule:
 
 
 class PunctuationQueue:
-    """All schedules of one task, on both clocks."""
+    """All schedules of one task, on both clocks.
+
+    Attributes:
+        call: How what is due is called.
+    """
 
     def __init__(self) -> None:
+        self.call: CallOfNode = directly
         self._schedules: dict[PunctuationType, list[Schedule]] = {
             kind: [] for kind in PunctuationType
         }
@@ -100,7 +106,7 @@ class PunctuationQueue:
             entry = _pop(heap)
             if entry.cancelled:
                 continue
-            run(entry, time_ms)
+            self.call(entry.node, run, entry, time_ms)
             fired += 1
             if not entry.cancelled:
                 # A late entry stays on its grid and skips what it missed.

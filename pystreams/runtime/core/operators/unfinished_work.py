@@ -18,17 +18,23 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.node_meters import CallOfNode, directly
 from pystreams.runtime.core.queues.record_queue import Item, RecordQueue
 from pystreams.topology.contracts.operator import Step
 
 
 class UnfinishedWork:
-    """What is left, as a `Run`; made anew when the task starts again."""
+    """What is left, as a `Run`; made anew when the task starts again.
 
-    __slots__ = ("_left",)
+    Attributes:
+        call: How it is called.
+    """
+
+    __slots__ = ("_left", "call")
 
     def __init__(self) -> None:
-        self._left: list[Callable[[], None]] = []
+        self.call: CallOfNode = directly
+        self._left: list[tuple[str, Callable[[], None]]] = []
 
     def __bool__(self) -> bool:
         """Return whether something is left."""
@@ -38,15 +44,15 @@ class UnfinishedWork:
         """Return 1: each portion makes a run."""
         return 1
 
-    def add(self, go_on: Callable[[], None]) -> None:
+    def add(self, node: str, go_on: Callable[[], None]) -> None:
         """Go on with this later; see `TaskContext.go_on_later`."""
-        self._left.append(go_on)
+        self._left.append((node, go_on))
 
     def go_on(self) -> None:
         """Do the next portion; what that has set off itself comes before all that is left."""
         after = self._left
-        first, self._left = after.pop(0), []
-        first()
+        (node, first), self._left = after.pop(0), []
+        self.call(node, first)
         self._left += after
 
     def length_to_time(self, time: int) -> int:

@@ -61,6 +61,7 @@ class RecordQueue:
         handler: Decides about records that can't be decoded.
 
     Attributes:
+        node: Name of the source node.
         step: Feeds a record to the source's children.
         next_offset: See the module's invariants; the task sets it to the committed offset, None
             without one, until the first record.
@@ -79,7 +80,6 @@ class RecordQueue:
         "_handler",
         "_has_headers",
         "_items",
-        "_node",
         "_position",
         "_see_headers",
         "_sizes",
@@ -87,6 +87,7 @@ class RecordQueue:
         "dead_letters",
         "dropped",
         "next_offset",
+        "node",
         "now_ms",
         "partition",
         "partition_time",
@@ -111,7 +112,7 @@ class RecordQueue:
         self.dropped = 0
         self.now_ms = 0
         self._task_id = task_id
-        self._node = node
+        self.node = node
         self._deserialize_key, self._deserialize_value, self._see_headers = deserializers
         self._extractor = extractor
         self._handler = handler
@@ -286,7 +287,7 @@ class RecordQueue:
 
     def _refuse(self, message: ConsumedMessage, part: str, error: Exception) -> None:
         topic, partition, offset = self.partition.topic, self.partition.partition, _offset(message)
-        context = ErrorContext.of("deserialization", self._task_id, self._node, message)
+        context = ErrorContext.of("deserialization", self._task_id, self.node, message)
         response = ask(self._handler, context, error)
         if response.result is ErrorResponse.CONTINUE:
             self.dropped += 1
@@ -295,7 +296,7 @@ class RecordQueue:
         text = (
             f"task {self._task_id}: can't read the {part} of the record at {self.partition} "
             f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
-            f"source {self._node!r}, or deserialization.exception.handler=continue to skip it"
+            f"source {self.node!r}, or deserialization.exception.handler=continue to skip it"
         )
         raise SerializationError(
             text,
@@ -303,7 +304,7 @@ class RecordQueue:
             partition=partition,
             offset=offset,
             task_id=self._task_id,
-            node=self._node,
+            node=self.node,
         ) from error
 
     def _extract_timestamps(
@@ -344,7 +345,7 @@ class RecordQueue:
         _log.warning(
             "record without a valid timestamp skipped",
             task=str(self._task_id),
-            node=self._node,
+            node=self.node,
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
@@ -356,14 +357,14 @@ class RecordQueue:
     def _extractor_failed(self, error: Exception, record: ConsumerRecord) -> ProcessingError:
         """Return the error for an extractor that raised: as in Kafka, no handler is asked."""
         text = (
-            f"task {self._task_id}: the timestamp extractor of source {self._node!r} raised "
+            f"task {self._task_id}: the timestamp extractor of source {self.node!r} raised "
             f"{type(error).__name__} on the record at {self.partition} offset {record.offset}: "
             f"{error}; let it return -1 to skip such records"
         )
         return ProcessingError(
             text,
             task_id=self._task_id,
-            node=self._node,
+            node=self.node,
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,

@@ -30,6 +30,9 @@ class TaskMetadata:
         stores: Its stores' names.
         changelogs: The stores that have changelogs, by these.
         restored_offsets: The next offsets to restore of those that restore, or are kept warm.
+        busy_ms_by_node: How long each node of the topology has worked itself, while that was
+            measured (ms): always at DEBUG, else in some runs while somebody asks; see
+            `KafkaStreams.measure_nodes`. A node that does nothing itself is left out.
     """
 
     task_id: TaskId
@@ -44,6 +47,7 @@ class TaskMetadata:
     lag_by_topic: Mapping[str, int] = field(default_factory=dict)
     lag_ms: float | None = None
     progressed_ms: int | None = None
+    busy_ms_by_node: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

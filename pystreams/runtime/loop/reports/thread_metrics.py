@@ -213,7 +213,7 @@ class ThreadMetrics:
 
 def _node_meters(task: StreamTask) -> list[tuple[str, NodeMeter]]:
     nodes = task.counts.nodes
-    return [] if nodes is None else list(nodes.by_node.items())
+    return list(nodes.by_node.items()) if nodes.always else []
 
 
 def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metrics:

@@ -123,6 +123,7 @@ class ThreadReport:
             lag_by_topic=seen.lags,
             lag_ms=self._lag_ms(task, seen) if known else None,
             progressed_ms=seen.progressed_ms,
+            busy_ms_by_node=task.counts.nodes.busy_ms(),
             stream_time_ms=task.time.stream_time,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},

@@ -59,7 +59,7 @@ class MapValuesAsyncOperator:
                 f"map_values_async lower, or {key} higher"
             )
         calls = _CallsInFlight(self, node)
-        node.task.hold_records(calls)
+        node.task.hold_records(node.name, calls)
         return calls.step
 
 

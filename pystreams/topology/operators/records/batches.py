@@ -28,7 +28,7 @@ class MapValuesBatchOperator:
     def attach(self, node: NodeContext) -> Step:
         """Return the step; what it holds goes on at the end of the run, or when a batch is full."""
         batch = _Batch(self, node)
-        node.task.hold_records(batch)
+        node.task.hold_records(node.name, batch)
         return batch.step
 
 

@@ -49,7 +49,7 @@ class RetryingOperator:
                 f"Retry lower, or {key} higher"
             )
         records = _RetriedRecords(self, node)
-        node.task.hold_records(records)
+        node.task.hold_records(node.name, records)
         return records.step
 
 

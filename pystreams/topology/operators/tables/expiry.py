@@ -36,6 +36,7 @@ class TableExpiry:
     ) -> None:
         task = node.task
         self._task, self._record, self._forward = task, task.record, node.forward
+        self._name = node.name
         self._store, self._rows = store, store.rows
         self._look_up = store.get_with_timestamp
         self._forwards, self._send_old_values = forwards, send_old_values
@@ -75,7 +76,7 @@ class TableExpiry:
 
     def _leave_for_later(self) -> None:
         self._is_left_for_later = True
-        self._task.go_on_later(self._go_on)
+        self._task.go_on_later(self._name, self._go_on)
 
     def _go_on(self) -> None:
         self._is_left_for_later = False

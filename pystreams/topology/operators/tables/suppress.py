@@ -172,7 +172,7 @@ class _Emissions:
 
     def _leave(self) -> None:
         self._is_left_for_later = True
-        self._node.task.go_on_later(self._go_on)
+        self._node.task.go_on_later(self._node.name, self._go_on)
 
     def _go_on(self) -> None:
         self._is_left_for_later = False

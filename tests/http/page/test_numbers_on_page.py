@@ -1,0 +1,184 @@
+"""The numbers of the page in Chromium, against the application's own, while records wait in it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams import KafkaStreams, StreamsBuilder, serdes
+from pystreams.http.page.quantities import UNKNOWN, count, moment, size
+from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import produce
+from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.http.page.chromium import Chromium
+
+if TYPE_CHECKING:
+    from pystreams.broker import DevelopmentBroker
+    from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
+
+WORDS = 60
+FACTS = "[...document.querySelectorAll('#head .facts div')].map(one => one.innerText.split('\\n'))"
+CARDS = (
+    "[...document.querySelectorAll('#numbers .number')].map(card => "
+    "card.innerText.split('\\n').filter(line => line))"
+)
+ROWS = (
+    "[...document.querySelectorAll('{} tbody tr')].map(row => "
+    "[...row.cells].map(cell => cell.innerText.trim()))"
+)
+
+
+class Gated:
+    """An application that counts words, each of which must be let through."""
+
+    def __init__(
+        self, broker: DevelopmentBroker, name: str, topics: tuple[str, str], state: Path
+    ) -> None:
+        self._servers = broker.bootstrap_servers
+        self.words, self.counts = topics
+        self._gate = threading.Semaphore(0)
+        builder = StreamsBuilder()
+        words = builder.stream(self.words, key_serde=serdes.STRING, value_serde=serdes.STRING)
+        table = words.map_values(self._let_through).group_by_key().count(name="counts")
+        table.to_stream().to(self.counts, key_serde=serdes.STRING, value_serde=serdes.LONG)
+        config = {
+            "application.id": name,
+            "bootstrap.servers": self._servers,
+            "state.dir": str(state),
+            "commit.interval.ms": 600_000,
+            "max.poll.records": 2,
+        }
+        self.streams = KafkaStreams(builder.build(), config)
+
+    def _let_through(self, word: str) -> str:
+        assert self._gate.acquire(timeout=DEADLINE_S)
+        return word
+
+    @contextlib.contextmanager
+    def served(self) -> Iterator[str]:
+        with HttpServer(self.streams, HttpOptions(port=0)) as server:
+            self.streams.start()
+            try:
+                yield server.url
+            finally:
+                self.open()
+                self.streams.close()
+
+    def write(self) -> None:
+        words = [(b"k%d" % (number % 7), b"w") for number in range(WORDS)]
+        produce(self._servers, self.words, words, timestamps_ms=[1_000] * WORDS)
+
+    def open(self) -> None:
+        self._gate.release(10 * WORDS)
+
+    def some_wait(self) -> bool:
+        """Let one word through; return whether the loop has told that, and that others wait."""
+        told = self.streams.statistics()
+        if told.lag_records and told.processed_records:
+            return True
+        self._gate.release()
+        return False
+
+    def task(self) -> TaskMetadata:
+        (thread,) = self.streams.metadata_for_local_threads()
+        (task,) = thread.active_tasks
+        return task
+
+    def value(self, name: str) -> float:
+        values = [value for key, value in self.streams.metrics().items() if key.name == name]
+        return sum(value for value in values if not isinstance(value, str))
+
+
+@pytest.fixture
+def gated(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> Gated:
+    topics = create_topic("words"), create_topic("counts")
+    return Gated(broker, unique_name, topics, tmp_path / "state")
+
+
+def test_what_waits_and_how_far_the_task_has_come(gated: Gated, chromium: Chromium) -> None:
+    streams = gated.streams
+    gated.write()
+    with gated.served() as url:
+        chromium.open(url)
+        chromium.wait_for_text("#head .state", "RUNNING")
+        wait_until(gated.some_wait, "others wait")
+        # From here on it stands still, in a record.
+        facts = dict(chromium.evaluate(FACTS))
+        assert facts["Version"] == version("pystreams-kafka")
+        assert facts["Threads"] == "1"
+        assert facts["Guarantee"] == streams.config.processing_guarantee.value
+        up = facts["Up"]
+        chromium.wait_for(f"Object.fromEntries({FACTS}).Up !== '{up}'")
+
+        def shown() -> bool:
+            task = gated.task()
+            (row,) = chromium.evaluate(ROWS.format("#tasks"))
+            return [row[0], row[2], row[5], *row[7:]] == [
+                str(task.task_id),
+                count(task.lag_records),
+                count(task.processed_records),
+                moment(task.stream_time_ms),
+                "StreamThread-1",
+                f"{gated.words}-0",
+            ] and UNKNOWN not in (row[3], row[6])
+
+        wait_until(shown, "the task", told=lambda: f"{chromium.text('#tasks')} {gated.task()}")
+        lag = streams.statistics().lag_records
+        assert lag
+        assert 0 < lag < WORDS
+        cards = {card[0].lower(): card[1:] for card in chromium.evaluate(CARDS)}
+        assert cards["lag"][0] == count(lag)
+        assert " old; " in cards["lag"][1]
+        at_source = chromium.evaluate("document.querySelector('#topology svg .lag').textContent")
+        assert at_source == f"lag {lag}"
+        assert f"lag {lag}" in chromium.text("#topology figcaption")
+        gated.open()
+        chromium.wait_for_text("#numbers", f"{WORDS} processed")
+        assert chromium.complaints == []
+
+
+def test_rates_and_what_is_not_committed(gated: Gated, chromium: Chromium) -> None:
+    streams = gated.streams
+    gated.open()
+    with gated.served() as url:
+        chromium.open(url)
+        chromium.wait_for_text("#head .state", "RUNNING")
+        gated.write()
+
+        def cards() -> dict[str, list[str]]:
+            return {card[0].lower(): card[1:] for card in chromium.evaluate(CARDS)}
+
+        def rate_of(name: str) -> float:
+            found = re.fullmatch(r"([\d,.]+)/s", cards()[name][0])
+            return 0.0 if found is None else float(found[1].replace(",", ""))
+
+        # All have come at once, and count for five seconds, or a look longer.
+        wait_until(lambda: rate_of("records in") > 0, "records in", told=lambda: str(cards()))
+        assert rate_of("records in") <= WORDS
+        chromium.wait_for_text("#numbers", f"{WORDS} processed")
+        wait_until(lambda: streams.statistics().processed_records == WORDS, "all are processed")
+        held = gated.value("uncommitted-bytes")
+        assert held > 0
+        limit = streams.config.statestore_uncommitted_max_bytes
+
+        def uncommitted_is_shown() -> bool:
+            (store,) = chromium.evaluate(ROWS.format("#stores"))
+            shown = cards()["uncommitted"][:2]
+            return shown == [size(held), f"of {size(limit)}"] and store[5] == size(held)
+
+        wait_until(
+            uncommitted_is_shown, "what is not committed", told=lambda: chromium.text("#stores")
+        )
+        wait_until(lambda: rate_of("records in") == 0, "nothing comes any more")
+        assert cards()["commit, p99"][1].startswith("every 600,000 ms; ")
+        assert chromium.complaints == []
