@@ -137,7 +137,7 @@ def test_backfill_gives_the_outputs_and_stores_of_a_live_run(
 
 
 @each_example
-@pytest.mark.parametrize("num_partitions", [1, 3])
+@pytest.mark.parametrize("num_partitions", [pytest.param(1, marks=pytest.mark.sweep), 3])
 def test_spark_gives_the_same(
     example: Example, num_partitions: int, spark: Any, tmp_path: Path
 ) -> None:
