@@ -20,6 +20,8 @@ from tests.backfill.sources.covered import CACHE, CASES, CONFIG, spread
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
 
 ROWS = CASES["foreign_keys_of_late_rows"].rows
+FEW = 200
+"""Rows of a table that are joined again and again, one at a time too."""
 NAMED, CHAINED = ("named", "all-named"), ("itself", "first", "second", "back")
 JOINS = [
     (foreign_key_joins, NAMED, (1, 1)),
@@ -128,7 +130,7 @@ def test_results_are_the_same_however_many_rows_come_at_a_time(
     rows = [
         row
         for topic, count in own.items()
-        for row in spread([row for row in ROWS if row.topic == topic], count)
+        for row in spread([row for row in ROWS if row.topic == topic][:FEW], count)
     ]
     config = {**CONFIG, **cache}
 

@@ -31,7 +31,7 @@ from tests.backfill.spark.test_on_spark import in_order, without_unread_ends
 from tests.examples.flight_joins_by_pandas import flights_of, rows_to_join
 
 DIRECTORY = Path(flights.__file__).parent
-EVERY_SO_MANY = 400
+EVERY_SO_MANY = 1200
 
 
 @dataclass(frozen=True)
