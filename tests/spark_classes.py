@@ -12,6 +12,7 @@ import importlib.metadata
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from pystreams.backfill.spark.session import SparkNotAvailableError, spark_session
 
@@ -43,13 +44,13 @@ def make() -> None:
         tempfile.TemporaryDirectory() as directory,
         spark_session("local[1]", {"spark.driver.extraJavaOptions": options}) as session,
     ):
-        java = session.sparkContext._gateway.proc
+        gateway: Any = session.sparkContext._gateway
         rows = session.createDataFrame([(b"k", 1), (b"l", 2)], "key binary, number int")
         rows.write.partitionBy("number").parquet(f"{directory}/rows")
         rows = session.read.parquet(f"{directory}/rows").repartition(2, "key")
         rows.mapInArrow(lambda batches: batches, rows.schema).groupBy("key").count().collect()
-    java.stdin.close()  # It ends as it does with the program that started it.
-    java.wait(_END_S)
+    gateway.proc.stdin.close()  # Java ends as it does with the program that started it.
+    gateway.proc.wait(_END_S)
     with contextlib.suppress(FileNotFoundError):  # Not every Java writes archives.
         recorded.replace(_archive())
 
