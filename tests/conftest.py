@@ -81,9 +81,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> sharing
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect tests without looking for garbage, and never look at them for it afterwards.
+    """Collect tests without looking for garbage, and leave them out of later looks.
 
-    They are half a million objects: passing over them is a tenth of what the quick tests cost.
+    They are half a million objects: passing over them is a tenth of what the quick tests cost. A
+    test that ends a `collected_seldom` in its process puts them back.
     """
     gc.disable()
     try:

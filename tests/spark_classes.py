@@ -26,8 +26,10 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 def java_options() -> str:
     """Return `spark.driver.extraJavaOptions` of a session that is brief, or has few rows."""
-    made = _archive()
-    return f"{_BRIEF} {_QUIET} -XX:SharedArchiveFile={made}" if made.exists() else _BRIEF
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        made = _archive()
+        return f"{_BRIEF} {_QUIET} -XX:SharedArchiveFile={made}" if made.exists() else _BRIEF
+    return _BRIEF
 
 
 def _archive() -> Path:
