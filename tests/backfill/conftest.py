@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pystreams.backfill.spark.session import find_spark_java, missing_modules, spark_session
+from tests.spark_classes import java_options
 
 SMALL = {
     # Tests have few rows: compiling code for them would take longer than running without.
@@ -23,7 +24,7 @@ SMALL = {
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": java_options(),
 }
 
 

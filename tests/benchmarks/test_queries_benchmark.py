@@ -35,6 +35,7 @@ def test_it_asks_a_running_count_and_tells_what_that_costs(tmp_path: Path) -> No
     assert row["quiet_p50_ms"] <= row["quiet_p99_ms"]
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_a_wrong_answer_ends_with_exit_code_1_and_no_number() -> None:

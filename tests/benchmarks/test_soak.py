@@ -33,6 +33,7 @@ def test_it_tells_what_the_process_holds_when_the_output_is_right(tmp_path: Path
     assert looks[-1]["written"] > 0
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_a_wrong_count_of_a_minute_ends_with_exit_code_1_and_no_figures(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ class Running:
 
     def __init__(self, command: list[str], environment: Mapping[str, str], log: Path) -> None:
         self._log = log
+        self._lines: list[LogLine] = []
+        self._taken_bytes = 0
         with log.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
@@ -46,17 +48,13 @@ class Running:
 
     def lines(self, message: str | None = None) -> list[LogLine]:
         """Return the log so far, or the lines with one message; text that is no JSON as message."""
-        found = []
-        for text in self.told().splitlines(keepends=True):
-            if not text.endswith("\n"):
-                break
-            try:
-                line = json.loads(text)
-            except ValueError:
-                line = {"message": text.strip()}
-            if message is None or line["message"] == message:
-                found.append(line)
-        return found
+        with self._log.open("rb") as log:
+            log.seek(self._taken_bytes)
+            whole, end, _ = log.read().rpartition(b"\n")
+        self._taken_bytes += len(whole + end)
+        if end:
+            self._lines += map(_line_of, whole.decode(errors="replace").split("\n"))
+        return [line for line in self._lines if message is None or line["message"] == message]
 
     def tail(self) -> str:
         """Return the end of the log as it is."""
@@ -146,6 +144,14 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(DEADLINE_S)
+
+
+def _line_of(text: str) -> LogLine:
+    try:
+        line: LogLine = json.loads(text)
+    except ValueError:
+        line = {"message": text.strip()}
+    return line
 
 
 class Application:

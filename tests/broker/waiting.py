@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 DEADLINE_S = 120.0
 """A limit, no target: hosts were seen to take nine tenths of the processors for minutes."""
-_PAUSE_S = (0.02, 0.1)
-"""Between two looks three times what a look took, within these bounds: one that is dear takes the
+_PAUSE_S = (0.03, 0.2)
+"""Between two looks five times what a look took, within these bounds: one that is dear takes the
 processors from what it waits for."""
 
 
@@ -28,4 +28,4 @@ def wait_until(
             return
         now_s = time.monotonic()
         assert now_s < end_s, f"in vain for {deadline_s:.0f} s: {what}\n{told()}"
-        time.sleep(min(max(3 * (now_s - begun_s), shortest_s), longest_s))
+        time.sleep(min(max(5 * (now_s - begun_s), shortest_s), longest_s))

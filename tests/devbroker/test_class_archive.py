@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.broker import DevelopmentBroker, class_archive
+from pystreams.broker import class_archive
 from pystreams.kernel import maven
 from pystreams.kernel.java import Java
+from tests.broker.waiting import DEADLINE_S
+from tests.sharing import start_broker
 
 JAVA = Java(Path("/usr/bin/java"), 17, 'openjdk version "17.0.15"')
 
@@ -62,12 +64,12 @@ def test_archive_of_a_killed_broker_is_thrown_away(cache_dir: Path, tmp_path: Pa
 
 @pytest.mark.broker
 def test_second_start_maps_what_the_first_one_recorded(cache_dir: Path, tmp_path: Path) -> None:
-    DevelopmentBroker.start(tmp_path / "data").stop()
+    assert start_broker(tmp_path / "data").stop(timeout_s=DEADLINE_S)
     if not (cache_dir / "class-data").exists():
         pytest.skip("this Java has no archive of its own to build on")
     (archive,) = (cache_dir / "class-data").iterdir()
 
-    broker = DevelopmentBroker.start(tmp_path / "data")
+    broker = start_broker(tmp_path / "data")
     try:
         assert broker.is_ready()
         maps = Path(f"/proc/{broker.state.pid}/maps")
@@ -86,7 +88,7 @@ def test_damaged_archive_does_not_keep_the_broker_from_starting(
     name = class_archive.archive_name(find_java(), class_path())
     (cache_dir / "class-data").mkdir()
     (cache_dir / "class-data" / name).write_bytes(b"not an archive" * 1000)
-    broker = DevelopmentBroker.start(tmp_path / "data")
+    broker = start_broker(tmp_path / "data")
     try:
         assert broker.is_ready()
     finally:

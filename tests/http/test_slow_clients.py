@@ -26,7 +26,7 @@ def server(filed: Served) -> Iterator[HttpServer]:
     "path",
     [
         "/page.css",
-        "/v1/stores/counts/a",
+        pytest.param("/v1/stores/counts/a", marks=pytest.mark.sweep),
         pytest.param("/v1/stores/counts/nobody", marks=pytest.mark.sweep),
     ],
 )

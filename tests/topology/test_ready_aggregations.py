@@ -238,9 +238,9 @@ def test_an_approximate_distinct_count_is_near_in_two_kilobytes(
     values.aggregate(aggregations.approx_distinct_count(), name="visitors")
     driver = drive()
 
-    pipe(driver, *[number % 20_000 for number in range(30_000)])
+    pipe(driver, *[number % 5_000 for number in range(7_500)])
 
-    assert driver.get_key_value_store("visitors").get("k") == pytest.approx(20_000, rel=0.05)
+    assert driver.get_key_value_store("visitors").get("k") == pytest.approx(5_000, rel=0.05)
     assert max(state_sizes(driver)) < 2_200
 
 

@@ -31,7 +31,7 @@ from tests.backfill.spark.test_on_spark import in_order, without_unread_ends
 from tests.examples.flight_joins_by_pandas import flights_of, rows_to_join
 
 DIRECTORY = Path(flights.__file__).parent
-EVERY_SO_MANY = 400
+EVERY_SO_MANY = 1200
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def test_backfill_gives_the_outputs_and_stores_of_a_live_run(
 
 
 @each_example
-@pytest.mark.parametrize("num_partitions", [1, 3])
+@pytest.mark.parametrize("num_partitions", [pytest.param(1, marks=pytest.mark.sweep), 3])
 def test_spark_gives_the_same(
     example: Example, num_partitions: int, spark: Any, tmp_path: Path
 ) -> None:

@@ -14,7 +14,14 @@ from pystreams.backfill.spark.session import spark_session
 from pystreams.backfill.spark.shuffle_salts import salts_of, spark_hash
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import run
-from tests.backfill.sources.covered import CASES, CONFIG, SPREAD_CASES, Case, made_up
+from tests.backfill.sources.covered import (
+    CASES,
+    CONFIG,
+    ON_SPARK_IN_CI,
+    SPREAD_CASES,
+    Case,
+    made_up,
+)
 from tests.backfill.spark.on_spark import run_on_spark
 
 
@@ -51,7 +58,13 @@ def outputs_are_numbered(results: Sequence[Result]) -> bool:
     return all(found == list(range(len(found))) for found in numbers.values())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ON_SPARK_IN_CI else [pytest.mark.sweep])
+        for name in CASES
+    ],
+)
 def test_outputs_and_stores_equal_those_of_tasks_without_spark(
     name: str, spark: Any, tmp_path: Path
 ) -> None:

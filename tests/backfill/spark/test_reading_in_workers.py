@@ -17,6 +17,7 @@ from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HISTORY_TYPE, HistoryMessage, Result
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.backfill.spark.failures import BackfillTaskError
+from pystreams.backfill.spark.pickling import pack, unpack
 from pystreams.backfill.tasks.record_counts import StageCounts, TakenRecords
 from pystreams.backfill.tasks.task_input import fed_by_reader
 from pystreams.testing.simulation import ManualClock
@@ -113,7 +114,7 @@ def with_gaps(rows: Sequence[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.sweep)])
 def test_batches_of_any_size_are_merged_as_their_heads_say(
     name: str, seed: int, tmp_path: Path
 ) -> None:
@@ -122,9 +123,8 @@ def test_batches_of_any_size_are_merged_as_their_heads_say(
     rows = case.in_event_time or case.rows
     reader = RowReader(case.rows, seed)
 
-    found = run(
-        case.build(), config, case.rows, case.num_partitions, tmp_path / "found", reader=reader
-    )
+    sent = unpack(pack(case.build(), "the topology"))
+    found = run(sent, config, case.rows, case.num_partitions, tmp_path / "found", reader=reader)
 
     results = run(case.build(), config, rows, case.num_partitions, tmp_path / "expected")
     assert in_order(without_unread_ends(found)) == in_order(without_unread_ends(results))

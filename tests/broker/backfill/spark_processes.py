@@ -10,13 +10,15 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from tests.spark_classes import java_options
+
 _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": java_options(),
 }
 OPTIONS_FOR_FEW_ROWS = tuple(f"--spark-conf={key}={value}" for key, value in _FOR_FEW_ROWS.items())
 """For a command that starts Spark: compiling code would take longer than running without."""

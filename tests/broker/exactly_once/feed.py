@@ -14,8 +14,9 @@ class CountedFeed(Feed):
     Args:
         servers: The broker.
         topic: The input topic.
-        records_per_s: How fast; no slower than a round a batch.
-        batch_every_s: How long from one batch to the next (s).
+        records_per_s: How fast.
+        batch_every_s: How long from one batch to the next, each of a round or more (s); None for
+            short.
 
     Attributes:
         rounds: The last number written for every key; final once the block has ended.
@@ -27,9 +28,11 @@ class CountedFeed(Feed):
         topic: str,
         *,
         records_per_s: int,
-        batch_every_s: float = _BATCH_EVERY_S,
+        batch_every_s: float | None = None,
     ) -> None:
         self.rounds = 0
+        if batch_every_s is None:
+            batch_every_s = max(_BATCH_EVERY_S, KEYS / records_per_s)
         self._topic = topic
         super().__init__(Writer(servers), batch_every_s=batch_every_s)
         self._rounds_per_batch = max(1, round(records_per_s * batch_every_s / KEYS))

@@ -14,7 +14,7 @@ from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Ar
 from tests.broker.exactly_once.test_kill import check_exactly_once, check_stores
 from tests.broker.reading import delete_topics
 
-RECORDS_PER_S = 1500
+RECORDS_PER_S = 500
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 
 each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -37,7 +37,7 @@ def arena(
     delete_topics(admin, f"{unique_name}-")
 
 
-def work_on(arena: Arena, running: Running, records: int = 2000) -> None:
+def work_on(arena: Arena, running: Running, records: int = 700) -> None:
     """Wait until so many more records have been counted."""
     enough = arena.written() + records
     running.wait_until(lambda: arena.written() >= enough, f"{records} more records of output")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.application import Application
+from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.reading import produce, read_all
 from tests.broker.security.credentials import CREDENTIALS
 from tests.broker.security.secured_broker import USER, SecuredBroker
@@ -133,6 +134,6 @@ def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
     produce(secured.plaintext, f"{name}-in", [(b"a", b"1"), (b"a", b"2")])
 
     words = ("backfill", str(way.topology), "--master", "local[1]", "--publish-outputs")
-    way.ran(*words, "--output", str(tmp_path / "staged"))
+    way.ran(*words, *OPTIONS_FOR_FEW_ROWS, "--output", str(tmp_path / "staged"))
 
     assert counted(secured, name)[-1] == 2

@@ -32,7 +32,9 @@ from tests.ports import ports_in_a_row
 from tests.runtime.adapters.application import answer_of
 from tests.sharing import start_broker
 
-RECORDS_PER_S = 2000
+RECORDS_PER_S = 500
+MORE = 1000
+"""Records of an output that show that it is at work."""
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 OUTAGES = 2
 STANDSTILLS = 2
@@ -72,7 +74,7 @@ def started_again(broker: DevelopmentBroker) -> DevelopmentBroker:
 
 
 def wait_for_more_output(arena: Arena, running: Waiting) -> None:
-    enough = arena.written() + 3000
+    enough = arena.written() + MORE
     running.wait_until(lambda: arena.written() >= enough, "more output")
 
 
@@ -249,7 +251,7 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     with arena.application("at_least_once", statestore_cache_max_bytes=0) as application:
         running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
-            running.wait_until(lambda: arena.written() >= 3000, "output")
+            running.wait_until(lambda: arena.written() >= MORE, "output")
             kill(own_broker)
             started_again(own_broker)
             wait_for_more_output(arena, running)

@@ -72,7 +72,7 @@ def windows_of(difference_ms: int, came: list[tuple[str, int]]) -> tuple[Results
     return sent, kept
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 25), records)
 def test_every_window_of_the_model_is_there_with_the_models_records(
     difference_ms: int, came: list[tuple[str, int]]
@@ -103,7 +103,7 @@ def sent_with(
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.integers(1, 25), st.integers(0, 20), records)
 def test_final_results_are_the_last_updates_of_the_windows_that_are_closed(
     difference_ms: int, grace_ms: int, came: list[tuple[str, int]]
