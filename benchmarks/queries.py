@@ -2,10 +2,12 @@
 
     python benchmarks/queries.py --records 6000000 --rate 1000
 
-The count runs; for a turn it is asked at a fixed rate, for a turn it is left alone, and so on, so
-that what drifts on the machine hits both alike. Each answer is checked: a count never falls, and is
-never above what the input has. After the input's end keys are asked again, and have to be right.
-One wrong answer ends the benchmark with exit code 1 and no number.
+The count runs; for a turn it is left alone, for a turn a process beside it is asked at a fixed
+rate, for a turn the count is asked so, and so on, so that what drifts on the machine hits all
+alike. Who asks shares the processors with the count: what the questions cost is the last turn
+beside the one before. Each answer is checked: a count never falls, and is never above what the
+input has. After the input's end keys are asked again, and have to be right. One wrong answer ends
+the benchmark with exit code 1 and no number.
 
 The CPU of the stream thread a record, and of the server a question, is measured beside the rates:
 it drifts less than they do where other programs run.
@@ -20,9 +22,9 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -40,6 +42,22 @@ _WARM_RECORDS = 20_000
 _ABSENT = "absent"
 
 Sample = Mapping[str, float]
+
+
+class Turn(NamedTuple):
+    """A part of the run.
+
+    Attributes:
+        sort: `alone`, `elsewhere` (another process is asked) or `asked`.
+        began_s: When it began (`time.monotonic`).
+        ended_s: When it ended.
+        latencies_s: How long the count's answers took (s).
+    """
+
+    sort: str
+    began_s: float
+    ended_s: float
+    latencies_s: Sequence[float] = ()
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
@@ -90,19 +108,28 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
     if options["tamper"]:
         truth = type(truth)({key: number - 1 for key, number in truth.items()})
     asked = Asked({key.decode(): number for key, number in truth.items()})
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port, other_port = _free_port(), _free_port()
     running = Program.start(_command(options, cluster, directory, port), directory / "process.log")
+    other = Program.start(
+        [sys.executable, "-m", "benchmarks.apps.stand_in", f"--port={other_port}"],
+        directory / "stand_in.log",
+    )
     try:
         _wait(running, _WARM_RECORDS, _START_S)
-        turns = [turn for _ in range(options["turns"]) for turn in _turns(options, port, asked)]
+        other.watch()
+        turns = [
+            turn
+            for _ in range(options["turns"])
+            for turn in _turns(options, port, other_port, asked)
+        ]
         _wait(running, options["records"], _END_S)
         asked.is_over = True
-        quiet = _ask(options, port, asked)
+        quiet = _ask(options, port, asked.paths(), asked.check)
         running.watch()
         samples = _samples(running)
         running.stop()
     finally:
+        other.kill()
         running.kill()
     return _figures(samples, turns, quiet)
 
@@ -160,25 +187,40 @@ def _command(options: Mapping[str, Any], cluster: Cluster, directory: Path, port
     ]
 
 
-def _turns(
-    options: Mapping[str, Any], port: int, asked: Asked
-) -> Iterator[tuple[float, float, Load | None]]:
-    """Leave the program alone for a turn, then ask for a turn; yield when, and what came of it."""
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _turns(options: Mapping[str, Any], port: int, other_port: int, asked: Asked) -> Iterator[Turn]:
+    """Leave the program alone for a turn, ask another one for a turn, and then this one."""
     began_s = time.monotonic()
     time.sleep(options["turn_s"])
-    yield began_s, time.monotonic(), None
-    load = _ask(options, port, asked)
-    yield load.began_s, load.ended_s, load
+    yield Turn("alone", began_s, time.monotonic())
+    load = _ask(options, other_port, asked.paths(), _unchecked)
+    yield Turn("elsewhere", load.began_s, load.ended_s)
+    load = _ask(options, port, asked.paths(), asked.check)
+    yield Turn("asked", load.began_s, load.ended_s, load.latencies_s)
 
 
-def _ask(options: Mapping[str, Any], port: int, asked: Asked) -> Load:
+def _unchecked(path: str, status: int, body: bytes) -> None:
+    """Take any answer."""
+
+
+def _ask(
+    options: Mapping[str, Any],
+    port: int,
+    paths: Iterator[str],
+    check: Callable[[str, int, bytes], None],
+) -> Load:
     return ask_at_rate(
         port,
-        asked.paths(),
+        paths,
         rate=options["rate"],
         seconds=options["turn_s"],
         connections=options["connections"],
-        check=asked.check,
+        check=check,
     )
 
 
@@ -199,34 +241,30 @@ def _wait(running: Program, records: int, timeout_s: float) -> None:
     raise ProgramError(f"has not counted {records:,} records in {timeout_s:g} s")
 
 
-def _figures(
-    samples: Sequence[Sample], turns: Sequence[tuple[float, float, Load | None]], quiet: Load
-) -> dict[str, Any]:
+def _figures(samples: Sequence[Sample], turns: Sequence[Turn], quiet: Load) -> dict[str, Any]:
     """Return the figures; rates are of turns in which there was something to count."""
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    costs: dict[bool, list[float]] = {False: [], True: []}
+    rates: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
+    costs: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
     server: list[float] = []
     latencies: list[float] = []
-    for began_s, ended_s, load in turns:
+    for sort, began_s, ended_s, answered_s in turns:
         before, after = _at(samples, began_s), _at(samples, ended_s)
-        records, asked = after["records"] - before["records"], load is not None
-        if load is not None:
-            latencies += load.latencies_s
-            server.append(_server_us(before, after, load))
+        records = after["records"] - before["records"]
+        if answered_s:
+            latencies += answered_s
+            server.append(_server_us(before, after, len(answered_s)))
         if records and after["records"] < samples[-1]["records"]:
-            rates[asked].append(records / (ended_s - began_s))
-            costs[asked].append((after["stream_s"] - before["stream_s"]) * 1e6 / records)
-    pairs = zip(rates[False], rates[True], strict=False)
-    quiet_cost = _server_us(_at(samples, quiet.began_s), _at(samples, quiet.ended_s), quiet)
+            rates[sort].append(records / (ended_s - began_s))
+            costs[sort].append((after["stream_s"] - before["stream_s"]) * 1e6 / records)
+    before, after = _at(samples, quiet.began_s), _at(samples, quiet.ended_s)
     return {
-        "turns": len(rates[True]),
-        "alone_records_per_s": _median(rates[False]),
-        "asked_records_per_s": _median(rates[True]),
-        "kept": _median([asked / alone for alone, asked in pairs]),
-        "alone_us_per_record": _median(costs[False]),
-        "asked_us_per_record": _median(costs[True]),
+        "turns": len(rates["asked"]),
+        **{f"{sort}_records_per_s": _median(found) for sort, found in rates.items()},
+        **{f"{sort}_us_per_record": _median(found) for sort, found in costs.items()},
+        "kept_beside_asker": _kept(rates["elsewhere"], rates["alone"]),
+        "kept": _kept(rates["asked"], rates["elsewhere"]),
         "server_us_per_question": _median(server),
-        "quiet_us_per_question": quiet_cost,
+        "quiet_us_per_question": _server_us(before, after, len(quiet.latencies_s)),
         **{f"p{of}_ms": query_results.percentile_ms(latencies, of) for of in (50, 99)},
         **{
             f"quiet_p{of}_ms": query_results.percentile_ms(quiet.latencies_s, of) for of in (50, 99)
@@ -234,13 +272,18 @@ def _figures(
     }
 
 
+def _kept(rates: Sequence[float], before: Sequence[float]) -> float | None:
+    """Return the part of the rate of the turn before that a turn has."""
+    return _median([rate / earlier for rate, earlier in zip(rates, before, strict=False)])
+
+
 def _median(figures: Sequence[float]) -> float | None:
     """Return the median; None of a run that was over before a turn was."""
     return statistics.median(figures) if figures else None
 
 
-def _server_us(before: Sample, after: Sample, load: Load) -> float:
-    return (after["server_s"] - before["server_s"]) * 1e6 / len(load.latencies_s)
+def _server_us(before: Sample, after: Sample, questions: int) -> float:
+    return (after["server_s"] - before["server_s"]) * 1e6 / questions
 
 
 def _at(samples: Sequence[Sample], at_s: float) -> Sample:

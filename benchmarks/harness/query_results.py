@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.harness import results
 
-COLUMNS = ("", "count left alone", "asked meanwhile", "asked at rest")
+COLUMNS = ("", "count left alone", "another asked", "count asked", "count asked at rest")
 
 Row = Mapping[str, Any]
 
@@ -17,16 +17,18 @@ def lines(rows: Sequence[Row]) -> list[list[str]]:
     """Return the lines of the table."""
     (row,) = rows
     answered = [
-        [f"answered in, p{of} (ms)", "", _text(row[f"p{of}_ms"]), _text(row[f"quiet_p{of}_ms"])]
+        [f"answered in, p{of} (ms)", "", "", _text(row[f"p{of}_ms"]), _text(row[f"quiet_p{of}_ms"])]
         for of in (50, 99)
     ]
-    stream = [_text(row[f"{when}_us_per_record"]) for when in ("alone", "asked")]
+    sorts = ("alone", "elsewhere", "asked")
+    stream = [_text(row[f"{sort}_us_per_record"]) for sort in sorts]
     server = [_text(row[f"{when}_us_per_question"], 0) for when in ("server", "quiet")]
-    alone, asked = (_text(row[f"{when}_records_per_s"], 0) for when in ("alone", "asked"))
+    alone, elsewhere, asked = (_text(row[f"{sort}_records_per_s"], 0) for sort in sorts)
+    beside = f"{elsewhere} ({_text(row['kept_beside_asker'], 2)} of it)"
     return [
-        ["records/s", alone, f"{asked} ({_text(row['kept'], 2)} of it)", ""],
+        ["records/s", alone, beside, f"{asked} ({_text(row['kept'], 2)} of that)", ""],
         ["CPU of the stream thread, us a record", *stream, ""],
-        ["CPU of the server, us a question", "", *server],
+        ["CPU of the server, us a question", "", "", *server],
         *answered,
     ]
 
@@ -37,8 +39,9 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     about = (
         f"{settings['rate']:,} questions a second over {settings['connections']} connections, "
         f"{settings['keys']:,} keys, {settings['guarantee']}; medians of {row['turns']} turns of "
-        f"{settings['turn_s']:g} s each way; beside it the median of each turn's rate and that of "
-        "the turn before it."
+        f"{settings['turn_s']:g} s of each sort; in brackets the median of each turn's rate and "
+        "that of the turn before it. *Another asked*: a process beside the count, so that who asks "
+        "has the same work, on the same processors."
     )
     return {"queries": f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
 
