@@ -18,19 +18,20 @@ from pystreams.topology.graph import nodes
 from pystreams.topology.graph.nodes import ProcessorNode
 from pystreams.topology.operators.tables.changes import DerivedTableOperator
 from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.windows.window_aggregation import WindowOperator
 
 TOPOLOGY = pystreams.topology.__name__
 
 
 def operators(package: ModuleType = pystreams.topology) -> set[type]:
-    """All classes in a package, at whatever depth, that can be attached to a node."""
+    """All classes in a package, at whatever depth, that can be attached to a node; no bases."""
     found = set()
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         for member in classes_in(importlib.import_module(module.name)):
             is_protocol = getattr(member, "_is_protocol", False)
             if hasattr(member, "attach") and not is_protocol:
                 found.add(member)
-    return found - {TableOperator, DerivedTableOperator}
+    return found - {TableOperator, DerivedTableOperator, WindowOperator}
 
 
 def node_classes() -> set[type]:
