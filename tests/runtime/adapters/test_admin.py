@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from structlog.testing import capture_logs
@@ -227,6 +227,25 @@ def test_offsets_of_a_leader_that_is_not_known_are_asked_for_again_of_the_new_on
 ) -> None:
     """A client that met partitions without a leader takes that for an answer, for ever."""
     admin, partition = admin_on(OldLeaders(code)), TopicPartition("app-changelog", 0)
+
+    with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
+        admin.offset_ranges([partition])
+    assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
+
+
+class Unanswered(OldLeaders):
+    """Stands in for the client, which has no error of a broker that died, and no offset either."""
+
+    def list_offsets(self, wanted: dict[KafkaPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
+        answer: Future[Any] = Future()
+        offset = 7 if "leaders" in self.calls else OFFSET_INVALID
+        answer.set_result(SimpleNamespace(offset=offset))
+        return dict.fromkeys(wanted, answer)
+
+
+def test_an_offset_that_was_not_answered_is_asked_for_again_and_is_no_end() -> None:
+    """Taken for the end of a changelog it says that the topic was made anew."""
+    admin, partition = admin_on(Unanswered()), TopicPartition("app-changelog", 0)
 
     with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
         admin.offset_ranges([partition])

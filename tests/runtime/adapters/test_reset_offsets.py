@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer
+import pytest
+from confluent_kafka import OFFSET_INVALID, Consumer
 
 from pystreams import FatalStreamsError, TopicPartition
 from pystreams.errors import RetriableClientError
@@ -52,3 +54,14 @@ def test_partition_whose_leader_the_client_does_not_know_is_asked_for_again(
         for client in made:
             client.close()
         proxy.close()
+
+
+def test_watermarks_that_were_not_answered_are_no_offsets() -> None:
+    """The client has no error for them either, where a broker dies under the question."""
+    unanswered: Any = SimpleNamespace(
+        get_watermark_offsets=lambda *_, **__: (OFFSET_INVALID, OFFSET_INVALID)
+    )
+    offsets = ResetOffsets(unanswered, "asks", "earliest")
+
+    with pytest.raises(RetriableClientError, match="offsets of in-0: no answer"):
+        offsets.of(TopicPartition("in", 0))

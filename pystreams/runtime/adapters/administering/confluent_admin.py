@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -314,12 +315,16 @@ class ConfluentAdmin:
 
     def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
         try:
-            return int(answer.result().offset)
+            offset = int(answer.result().offset)
         except KafkaException as raised:
             error = error_of(raised)
             if error.code() in _OLD_LEADER:
                 self._learn_leaders()
             raise translate(error, f"offsets of {partition}") from raised
+        if offset == OFFSET_INVALID:  # So librdkafka gives an answer that it did not get.
+            self._learn_leaders()
+            raise RetriableClientError(f"offsets of {partition}: the broker did not answer for it")
+        return offset
 
     def _learn_leaders(self) -> None:
         """Ask who leads all partitions now.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
@@ -71,7 +71,7 @@ class ResetOffsets:
                 message = f"offsets of {partition}: the client knows no leader of it"
                 raise RetriableClientError(message) from raised
             raise translate(error, f"offsets of {partition}") from raised
-        if found is None:
+        if found is None or OFFSET_INVALID in found:
             raise RetriableClientError(f"offsets of {partition}: no answer in time")
         first, last = found
         return int(first), int(last)

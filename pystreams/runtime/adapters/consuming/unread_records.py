@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaException
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent import Consumer
@@ -58,7 +58,7 @@ class UnreadRecords:
             )
         except KafkaException:
             found = None
-        if found is None:
+        if found is None or OFFSET_INVALID in found:
             self._ask_again_s = time.monotonic() + _PAUSE_S
             return False
         return bool(found[1] <= self._position(partition, start))
