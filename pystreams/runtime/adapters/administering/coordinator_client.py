@@ -4,7 +4,9 @@ librdkafka ends the process, up to 2.16.1, when such a request has timed out whi
 could not be reached, and then it can be: `rd_kafka_admin_coord_request` finds the request gone, and
 `rd_kafka_coord_req_fail` lets go of it once more. So we keep the time. What was asked stays with
 the client, which ends well when it is answered late, and when the client is closed. A client that
-doesn't answer is closed, too: it may wait for ever for a broker that it has given up.
+doesn't answer is closed, too: it may wait for ever for a broker that it has given up. And so is one
+that asks a broker which is no coordinator any more: it remembers whom it has found for
+`metadata.max.age.ms`, whatever that one says (`rd_kafka_coord_cache`).
 """
 
 from __future__ import annotations
@@ -34,9 +36,14 @@ _Ask = Callable[[AdminClient], "Future[_Answer]"]
 
 
 class _Silence:
-    """How many requests to a client have expired since it last answered one."""
+    """How many requests to a client have expired since it last answered one, and what that was.
+
+    Attributes:
+        asks_another: It was told by a broker not to be the coordinator.
+    """
 
     expired = 0
+    asks_another = False
 
 
 class CoordinatorClient:
@@ -56,6 +63,10 @@ class CoordinatorClient:
             about: What is asked for, for the error.
         """
         with self._lock:
+            if self._silence.asks_another:
+                # Closed by a thread of its own: that takes a moment.
+                threading.Thread(target=_close, args=([self._client],), daemon=True).start()
+                self._client, self._silence = None, _Silence()
             if self._client is None:  # Its length is that of its queue: it is hardly ever true.
                 self._client = self._make()
             client, silence = self._client, self._silence
@@ -84,15 +95,22 @@ def _pass_on(
     silence: _Silence, answer: Future[_Answer], timer: threading.Timer, asked: Future[_Answer]
 ) -> None:
     raised = asked.exception()
-    if isinstance(raised, KafkaException) and error_of(raised).code() == KafkaError._DESTROY:  # noqa: SLF001
+    code = error_of(raised).code() if isinstance(raised, KafkaException) else None
+    if code == KafkaError._DESTROY:  # noqa: SLF001
         return  # The client was closed: this one's time goes on.
     timer.cancel()
     silence.expired = 0
+    silence.asks_another = code == KafkaError.NOT_COORDINATOR
     with contextlib.suppress(InvalidStateError):  # It has expired.
         if raised is None:
             answer.set_result(asked.result())
         else:
             answer.set_exception(raised)
+
+
+def _close(clients: list[AdminClient | None]) -> None:
+    """Let go of clients that nobody else has: that closes them."""
+    clients.clear()
 
 
 def _expire(
