@@ -18,7 +18,6 @@ from __future__ import annotations
 import bisect
 import json
 import random
-import socket
 import statistics
 import sys
 import time
@@ -35,6 +34,7 @@ from benchmarks.harness.processes import Program, ProgramError
 from benchmarks.harness.query_load import Load, ask_at_rate
 from benchmarks.harness.setting import console, setting
 from benchmarks.harness.workload import Workload
+from pystreams.broker.network import free_ports
 
 _INPUT, _OUTPUT = "input", "output"
 _START_S, _END_S = 60.0, 300.0
@@ -108,7 +108,7 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
     if options["tamper"]:
         truth = type(truth)({key: number - 1 for key, number in truth.items()})
     asked = Asked({key.decode(): number for key, number in truth.items()})
-    port, other_port = _free_port(), _free_port()
+    port, other_port = free_ports(2)
     running = Program.start(_command(options, cluster, directory, port), directory / "process.log")
     other = Program.start(
         [sys.executable, "-m", "benchmarks.apps.stand_in", f"--port={other_port}"],
@@ -185,12 +185,6 @@ def _command(options: Mapping[str, Any], cluster: Cluster, directory: Path, port
         *(f"--input={_INPUT}", f"--output={_OUTPUT}", f"--port={port}"),
         *(f"-c{name}={value}" for name, value in settings.items()),
     ]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _turns(options: Mapping[str, Any], port: int, other_port: int, asked: Asked) -> Iterator[Turn]:

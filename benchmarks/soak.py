@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import socket
 import sys
 import time
 import urllib.request
@@ -31,6 +30,7 @@ from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
 from benchmarks.harness.processes import Program, ProgramError
 from benchmarks.harness.setting import console, setting
+from pystreams.broker.network import free_ports
 
 _PARTITIONS = 3
 _SLICES_PER_S = 10
@@ -100,8 +100,7 @@ def soak(options: dict[str, Any], cluster: Cluster, directory: Path) -> list[Loo
     """
     for topic in (INPUT, COUNTS, FINALS):
         cluster.create_topic(topic, _PARTITIONS)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    (port,) = free_ports(1)
     running = Program.start(_command(options, cluster, directory, port), directory / "process.log")
     try:
         _wait_until_served(running, port)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import OFFSET_INVALID
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.connection.confluent import Consumer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
 
@@ -19,6 +21,24 @@ def theirs(partition: TopicPartition, offset: int = OFFSET_INVALID) -> KafkaPart
 def ours(partition: KafkaPartition) -> TopicPartition:
     """Return a partition of the client's as we name it."""
     return TopicPartition(partition.topic, partition.partition)
+
+
+def watermarks(
+    client: Consumer, partition: TopicPartition, timeout_s: float
+) -> tuple[int, int] | None:
+    """Return the first offset that is there and the one behind the last, as the broker says now.
+
+    None without an answer: in time, or of a broker that died under the question, for which the
+    client has no error either.
+
+    Raises:
+        KafkaException: The client has an error.
+    """
+    found: Any = client.get_watermark_offsets(theirs(partition), timeout=timeout_s)
+    if found is None or OFFSET_INVALID in found:
+        return None
+    first, last = found
+    return int(first), int(last)
 
 
 def offsets_to_commit(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[KafkaPartition]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
-from pystreams.runtime.adapters.connection.kafka_partitions import theirs
+from pystreams.runtime.adapters.connection.kafka_partitions import watermarks
 
 _ANSWER_TIMEOUT_S = 10.0
 _EARLIEST = frozenset({"beginning", "earliest", "smallest"})
@@ -61,20 +61,16 @@ class ResetOffsets:
     def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
         """Return the first offset that is there, and the one behind the last."""
         try:
-            # None without an answer in time, whatever its type says.
-            found: Any = self._client.get_watermark_offsets(
-                theirs(partition), timeout=_ANSWER_TIMEOUT_S
-            )
+            found = watermarks(self._client, partition, _ANSWER_TIMEOUT_S)
         except KafkaException as raised:
             error = error_of(raised)
             if error.code() == KafkaError._UNKNOWN_PARTITION and self._is_there(partition):
                 message = f"offsets of {partition}: the client knows no leader of it"
                 raise RetriableClientError(message) from raised
             raise translate(error, f"offsets of {partition}") from raised
-        if found is None or OFFSET_INVALID in found:
+        if found is None:
             raise RetriableClientError(f"offsets of {partition}: no answer in time")
-        first, last = found
-        return int(first), int(last)
+        return found
 
     def _is_there(self, partition: TopicPartition) -> bool:
         """Whether the broker has a partition that the client calls unknown.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaException
+from confluent_kafka import KafkaException
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent import Consumer
-from pystreams.runtime.adapters.connection.kafka_partitions import theirs
+from pystreams.runtime.adapters.connection.kafka_partitions import theirs, watermarks
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
 
 _ANSWER_TIMEOUT_S = 1.0
@@ -52,16 +51,13 @@ class UnreadRecords:
         if start is None or self.known(partition) != 0 or time.monotonic() < self._ask_again_s:
             return False
         try:
-            # None without an answer in time, whatever its type says.
-            found: Any = self.client.get_watermark_offsets(
-                theirs(partition), timeout=_ANSWER_TIMEOUT_S
-            )
+            found = watermarks(self.client, partition, _ANSWER_TIMEOUT_S)
         except KafkaException:
             found = None
-        if found is None or OFFSET_INVALID in found:
+        if found is None:
             self._ask_again_s = time.monotonic() + _PAUSE_S
             return False
-        return bool(found[1] <= self._position(partition, start))
+        return found[1] <= self._position(partition, start)
 
     def _position(self, partition: TopicPartition, start: int) -> int:
         """Return the next offset; the client's also passes the markers of transactions."""
