@@ -25,6 +25,7 @@ PRODUCTS = 30
 _BATCH_EVERY_S = 0.02
 _ALL_WRITTEN_S = 600.0
 _OUT_OF_ORDER_MS = 300
+"""How much earlier than it is written a record may be; rows that stay are earlier than any."""
 _WEIGHTS = {"clicks": 5, "views": 5, "users": 1, "tariffs": 1, "orders": 2, "products": 1}
 _BEFORE_NOW_MS = 3_600_000
 """The broker refuses what is too far ahead of its clock, and that may stand still."""
@@ -81,9 +82,7 @@ class ChaosFeed(Feed):
     def _produce(self, fed: Fed, *, out_of_order: bool = True) -> None:
         topic, key, value = fed
         time = SystemClock().now_ms() - _BEFORE_NOW_MS
-        if out_of_order:
-            time -= self._draw.randrange(_OUT_OF_ORDER_MS)
-
+        time -= self._draw.randrange(_OUT_OF_ORDER_MS) if out_of_order else _OUT_OF_ORDER_MS
         self._writer.write(f"{self._name}-{topic}", value, key, timestamp=time)
 
 
