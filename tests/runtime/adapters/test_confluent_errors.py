@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         (KafkaError(KafkaError.REBALANCE_IN_PROGRESS), RetriableClientError),
         (KafkaError(KafkaError.FENCED_LEADER_EPOCH), RetriableClientError),
         (KafkaError(KafkaError.OFFSET_NOT_AVAILABLE), RetriableClientError),
+        (KafkaError(KafkaError._DESTROY_BROKER), RetriableClientError),
+        (KafkaError(KafkaError.THROTTLING_QUOTA_EXCEEDED), RetriableClientError),
         (KafkaError(KafkaError._FAIL, retriable=True), RetriableClientError),
         (KafkaError(KafkaError._FAIL, txn_requires_abort=True), TransactionAbortableError),
         (KafkaError(KafkaError._TIMED_OUT, txn_requires_abort=True), TransactionAbortableError),

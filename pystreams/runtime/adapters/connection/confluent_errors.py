@@ -57,6 +57,7 @@ which librdkafka's producer can't be used any more. Both begin anew from what is
 TRANSIENT = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,  # One that has left the cluster, or has another address now.
         KafkaError._MSG_TIMED_OUT,
         KafkaError._NOENT,  # No leader is known (yet, or any more).
         KafkaError._RESOLVE,
@@ -84,6 +85,7 @@ TRANSIENT = frozenset(
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
