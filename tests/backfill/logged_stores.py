@@ -103,12 +103,12 @@ def content(store: str, messages: Iterable[Message], directory: Path) -> dict[by
     opened.commit({})
     found: dict[bytes, Any]
     if store == "versioned":
-        versioned = opened._versioned
-        begins = versioned._reader.history_begins()
+        reader = opened._versioned.reader
+        begins = reader.history_begins()
         found = {
             key.encode(): versions
             for key in KEYS
-            if (versions := versioned.between(key.encode(), begins, None))
+            if (versions := reader.between(key.encode(), begins, None))
         }
     elif BUILDERS[store].spec.kind.expires_rows:
         found = dict(opened._buffer.engine_range(ROW, ROWS_END))
