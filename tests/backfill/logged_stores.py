@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,8 @@ Logged = Mapping[int, list[Message]]
 def changelog(store: str, num_partitions: int) -> StoreChangelog:
     """The changelog of a store of `tests.every_store`, as a plan would give it."""
     spec = BUILDERS[store].spec
-    return StoreChangelog(
-        store,
-        f"app-{store}-changelog",
-        0,
-        num_partitions,
-        spec.kind,
-        spec.retention,
-        serdes.STRING,
-        serdes.LONG,
-    )
+    typed = replace(spec, key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return StoreChangelog(typed, f"app-{store}-changelog", 0, num_partitions)
 
 
 def logged(store: str, directory: Path, num_partitions: int, seed: int = 1) -> Logged:

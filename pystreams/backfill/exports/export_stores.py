@@ -165,7 +165,9 @@ class _Export:
         from pystreams.backfill.spark.changelog_state import current_state
 
         own = records.filter(records["topic"] == changelog.topic)
-        rows = exported(current_state(own, changelog), changelog, *changelog.serdes(self.config))
+        defaults = self.config.default_key_serde, self.config.default_value_serde
+        serdes = changelog.spec.filled_serdes(*defaults)
+        rows = exported(current_state(own, changelog), changelog, *serdes)
         path = self.directory.path / changelog.store
         try:
             rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
