@@ -22,6 +22,7 @@ from pystreams.errors import (
     TaskLockedError,
 )
 from pystreams.ids import TaskId
+from pystreams.kernel.changes import apply_changes
 from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 from pystreams.testing.simulation.faults import Faults, Lifeline
 
@@ -55,8 +56,8 @@ class StoreFiles:
 
     def write(self, commit: Commit) -> None:
         """Apply one commit."""
-        _apply(self.data, commit.changes)
-        _apply(self.metadata, commit.metadata)
+        apply_changes(self.data, commit.changes)
+        apply_changes(self.metadata, commit.metadata)
         self._unflushed.append(commit)
 
     def drop_below(self, bound: bytes) -> None:
@@ -300,11 +301,3 @@ class SimulatedEngine:
         if self._files is None:
             raise StoreNotAvailableError(f"state store {self._name!r} is closed")
         return self._files
-
-
-def _apply(target: dict[bytes, bytes], changes: Mapping[bytes, bytes | None]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            target.pop(key, None)
-        else:
-            target[key] = value

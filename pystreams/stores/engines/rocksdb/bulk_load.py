@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pystreams.kernel.changes import apply_changes
 from pystreams.stores.contracts.key_value import KeyValueEngine
 from pystreams.stores.contracts.many_keys import get_many
 
@@ -137,11 +138,7 @@ class BulkLoadEngine:
         self._waiting_bytes += sum(map(len, changes)) + sum(
             len(value) for value in changes.values() if value is not None
         )
-        for name, value in metadata.items():
-            if value is None:
-                self._metadata.pop(name, None)
-            else:
-                self._metadata[name] = value
+        apply_changes(self._metadata, metadata)
         if len(self._waiting) >= self._run_entries or self._waiting_bytes >= self._run_bytes:
             self._ingest_waiting()
 
