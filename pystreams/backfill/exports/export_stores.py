@@ -36,7 +36,7 @@ from pystreams.backfill.spark.failures import spark_words
 from pystreams.backfill.spark.session import require_pyspark
 from pystreams.backfill.spark.shared_paths import local_path
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
+from pystreams.ids import all_partitions
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.ports import ClientFactory
@@ -182,9 +182,7 @@ class _Export:
 
     def _ends(self, changelog: StoreChangelog) -> tuple[dict[int, int], frozenset[int]]:
         """Return where the partitions were read to, and which of them have more by now."""
-        partitions = [
-            TopicPartition(changelog.topic, number) for number in range(changelog.num_partitions)
-        ]
+        partitions = all_partitions([changelog.topic], {changelog.topic: changelog.num_partitions})
         ends = {partition.partition: self.points.ends[partition] for partition in partitions}
         admin = self.source.admin
         ranges = REAL_WAITING.until_answered(lambda: admin.offset_ranges(partitions))
