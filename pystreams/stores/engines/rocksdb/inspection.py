@@ -84,9 +84,12 @@ def opened_to_read(database: Database, families: Iterable[str]) -> Iterator[Rdic
             dict.fromkeys(families, options),
             access_type=AccessType.read_only(error_if_log_file_exist=False),
         )
+        database.native = native  # Else what can't be read is told to be closed.
         yield native
         native.close()
     except StateStoreError:
         raise
     except Exception as error:
         raise database.error("can't be read", error) from error
+    finally:
+        database.native = None
