@@ -71,7 +71,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     """
 
     def __init__(self, name: str, engine: KeyValueEngine, retention: Retention) -> None:
-        super().__init__(name, engine, value_prefix_bytes=0, caching=False, restored=self._replayed)
+        super().__init__(name, engine, restored=self._replayed)
         self._segments = Segments(retention.retention_ms, retention.segment_interval_ms)
         self._index = SegmentIndex()
         self.reader = self.reader_over(self.get)
