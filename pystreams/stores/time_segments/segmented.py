@@ -26,6 +26,7 @@ from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
+from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.time_segments.segmented_reader import owners_reader
 from pystreams.stores.time_segments.segments import (
     MAX_TIME,
@@ -293,9 +294,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
 
     def _newest_segment(self) -> int | None:
         """Return the newest segment of which the engine holds something."""
-        entries = self._buffer.engine_range(None, None, reverse=True)
-        newest = next(entries, None)
-        entries.close()
+        newest = first_entry(self._buffer.engine_range(None, None, reverse=True))
         return None if newest is None else segment_id_of(newest[0])
 
     def _live_prefix(self, time: int) -> bytes | None:
