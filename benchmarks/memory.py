@@ -37,7 +37,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
-from pystreams.stores.engines.shared_memory import configure_shared_memory, shared_memory_usage
+from pystreams.stores.engines.rocksdb import MEMORY
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
 
@@ -63,7 +63,7 @@ _CHANGELOG = "memory-s-changelog"
 )
 def main(json_file: Path | None, data_dir: Path | None, **options: int) -> None:
     """Run the benchmark."""
-    configure_shared_memory(
+    MEMORY.configure(
         block_cache_bytes=options["block_cache_mib"] * _MEBIBYTE,
         write_buffer_bytes=options["write_buffer_mib"] * _MEBIBYTE,
     )
@@ -105,7 +105,7 @@ class Measurement:
 
     def look(self, moment: str) -> None:
         """Remember what is held now."""
-        memory = shared_memory_usage()
+        memory = MEMORY.usage()
         self._add(
             moment,
             resident_bytes(),

@@ -43,7 +43,7 @@ from pystreams import (
 from pystreams.config import StreamsConfig
 from pystreams.config.resolution import Source
 from pystreams.record import ProducedRecord
-from pystreams.stores.engines.shared_memory import configure_shared_memory
+from pystreams.stores.engines.rocksdb import MEMORY
 
 _STORES = 2
 _MOMENTS = 5
@@ -169,9 +169,7 @@ def main(windows: int, at_once: bool, json_file: Path | None, data_dir: Path | N
     config = StreamsConfig.from_sources([Source("", REQUIRED)])
     block_cache_bytes = config.statestore_rocksdb_block_cache_bytes
     write_buffer_bytes = config.statestore_rocksdb_write_buffer_bytes
-    configure_shared_memory(
-        block_cache_bytes=block_cache_bytes, write_buffer_bytes=write_buffer_bytes
-    )
+    MEMORY.configure(block_cache_bytes=block_cache_bytes, write_buffer_bytes=write_buffer_bytes)
     configured = block_cache_bytes + write_buffer_bytes + config.statestore_uncommitted_max_bytes
     finals = Finals(windows)
     measurement = Measurement(configured + _STORES * STORE_BYTES + WORKING_BYTES)

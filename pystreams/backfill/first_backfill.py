@@ -15,17 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
-from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError, mark_at
 from pystreams.backfill.sources.history import WantedTopics
 from pystreams.backfill.staging.directory import begun_identity
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition, all_partitions, firsts_of
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
-from pystreams.runtime.cluster.publishing_mark import (
-    PublishingMark,
-    is_being_published,
-    published_by,
-)
+from pystreams.runtime.cluster.publishing_mark import is_being_published, published_by
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -135,12 +131,7 @@ def _interrupted(partition: TopicPartition, metadata: str, staging: Path) -> Bac
     Raises:
         PublishingRefusedError: The mark is of another version; the results are not here.
     """
-    try:
-        mark = PublishingMark.decode(metadata)
-    except ValueError as error:
-        raise PublishingRefusedError(
-            f"{partition}: {error}: finish with the version of pystreams that has begun"
-        ) from error
+    mark = mark_at(partition, metadata)
     assert mark is not None, "it was one"
     if begun_identity(staging) is None:
         raise PublishingRefusedError(

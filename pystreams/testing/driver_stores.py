@@ -9,6 +9,7 @@ store that does not exist, or is of another kind, is refused by name; there it i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pystreams.config.guarantee import IsolationLevel
@@ -21,16 +22,12 @@ from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 
 
+@dataclass(frozen=True, slots=True)
 class DriverStores:
     """Gives a topology's stores by name, each in the form that its kind has (`StoreKind.form`)."""
 
-    def __init__(
-        self,
-        builders: Mapping[str, StoreBuilder],
-        stores: Callable[[], Mapping[str, StateStore]],
-    ) -> None:
-        self._builders = builders
-        self._stores = stores
+    builders: Mapping[str, StoreBuilder]
+    stores: Callable[[], Mapping[str, StateStore]]
 
     def of_form(self, name: str, *forms: str) -> Any:
         """Return a store of one of some forms.
@@ -38,7 +35,7 @@ class DriverStores:
         Raises:
             TopologyError: There is none of that name, or it is of another form.
         """
-        stores = self._stores()
+        stores = self.stores()
         store = stores.get(name)
         if store is None:
             raise TopologyError(f"there is no state store {name!r}; there are: {sorted(stores)}")
@@ -71,12 +68,12 @@ class DriverStores:
 
     def _as_queries_see(self, name: str, store: Any) -> Any:
         """Return the store; of a ready aggregation its results, for reading only."""
-        if isinstance(self._builders[name].spec.value_serde, StateSerde):
+        if isinstance(self.builders[name].spec.value_serde, StateSerde):
             return store.read_only(IsolationLevel.READ_UNCOMMITTED)
         return store
 
     def _form(self, name: str) -> str:
-        builder = self._builders[name]
+        builder = self.builders[name]
         return builder.store_kind.form(builder.spec)
 
     def _is_timestamped(self, name: str) -> bool:

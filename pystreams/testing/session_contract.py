@@ -41,10 +41,7 @@ class SessionStoreContract(StateStoreContract):
     def entries(self, store: Any) -> list[tuple[Any, Any]]:
         """Return the aggregates of that session."""
         found = store.find_sessions_range(None, None, _END, _START)
-        return sorted(
-            ((session.key, value) for session, value in found),
-            key=lambda entry: self.keys.index(entry[0]),
-        )
+        return [(session.key, value) for session, value in sorted(found, key=self._place)]
 
     def entry(self, store: Any, key: Any) -> Any:
         """Return what `fetch_session` gives."""

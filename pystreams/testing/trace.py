@@ -24,7 +24,6 @@ from pystreams.readable_values import text_of_value
 from pystreams.record import Headers, ProducedRecord
 from pystreams.serdes import (
     BYTES,
-    Serde,
     filled,
     filled_value,
     readers_deserializer,
@@ -184,14 +183,7 @@ class _StoreReader:
 
     def __init__(self, plan: TopologyPlan, config: StreamsConfig, store: str) -> None:
         self._spec = spec = plan.spec_of(store)
-        serdes: tuple[Serde[Any] | None, ...] = (None, None)
-        if spec.kind.has_serdes:
-            serdes = (
-                filled(spec.key_serde, config.default_key_serde),
-                filled_value(
-                    spec.value_serde, config.default_value_serde, config.default_key_serde
-                ),
-            )
+        serdes = spec.filled_serdes(config.default_key_serde, config.default_value_serde)
         topic = plan.changelog_topic(store)
         self._key, self._value = (
             _or_bytes(bytes if serde is None else readers_deserializer(serde, topic))

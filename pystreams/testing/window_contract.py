@@ -40,10 +40,7 @@ class WindowStoreContract(StateStoreContract):
     def entries(self, store: Any) -> list[tuple[Any, Any]]:
         """Return the values of that window."""
         found = store.fetch_all(_FIRST_START, _FIRST_START)
-        return sorted(
-            ((windowed.key, value) for windowed, value in found),
-            key=lambda entry: self.keys.index(entry[0]),
-        )
+        return [(windowed.key, value) for windowed, value in sorted(found, key=self._place)]
 
     def entry(self, store: Any, key: Any) -> Any:
         """Return what `fetch` of that window gives."""

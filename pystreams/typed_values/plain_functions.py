@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pystreams.typed_values.json_functions import (
@@ -35,14 +36,9 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
     if package == "msgspec":
         import msgspec  # noqa: PLC0415 - the user's model has it
 
-        def convert(plain: Any) -> Any:
-            try:
-                return msgspec.convert(plain, model, builtin_types=_KEPT)
-            except msgspec.ValidationError as error:
-                raise ValueError(msgspec_text(model, error)) from None
-
-        to_builtins = msgspec.to_builtins
-        return _of_model(model, lambda value: to_builtins(value, builtin_types=_KEPT)), convert
+        convert = partial(msgspec.convert, type=model, builtin_types=_KEPT)
+        from_plain = telling(convert, msgspec.ValidationError, msgspec_text, model)
+        return _of_model(model, partial(msgspec.to_builtins, builtin_types=_KEPT)), from_plain
     if package == "pydantic":
         import pydantic  # noqa: PLC0415 - the user's model has it
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,8 @@ Logged = Mapping[int, list[Message]]
 def changelog(store: str, num_partitions: int) -> StoreChangelog:
     """The changelog of a store of `tests.every_store`, as a plan would give it."""
     spec = BUILDERS[store].spec
-    return StoreChangelog(
-        store,
-        f"app-{store}-changelog",
-        0,
-        num_partitions,
-        spec.kind,
-        spec.retention,
-        serdes.STRING,
-        serdes.LONG,
-    )
+    typed = replace(spec, key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return StoreChangelog(typed, f"app-{store}-changelog", 0, num_partitions)
 
 
 def logged(store: str, directory: Path, num_partitions: int, seed: int = 1) -> Logged:
@@ -103,12 +96,12 @@ def content(store: str, messages: Iterable[Message], directory: Path) -> dict[by
     opened.commit({})
     found: dict[bytes, Any]
     if store == "versioned":
-        versioned = opened._versioned
-        begins = versioned._reader.history_begins()
+        reader = opened._versioned.reader
+        begins = reader.history_begins()
         found = {
             key.encode(): versions
             for key in KEYS
-            if (versions := versioned.between(key.encode(), begins, None))
+            if (versions := reader.between(key.encode(), begins, None))
         }
     elif BUILDERS[store].spec.kind.expires_rows:
         found = dict(opened._buffer.engine_range(ROW, ROWS_END))

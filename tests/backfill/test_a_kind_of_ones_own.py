@@ -71,7 +71,9 @@ def test_an_export_has_its_columns(spark: Any) -> None:
     own = changelog(1)
 
     state = current_state(frame(spark, "scores", {0: messages}), own)
-    rows = exported(state, own, own.key_serde, own.value_serde).drop("timestamp").collect()
+    rows = (
+        exported(state, own, own.spec.key_serde, own.spec.value_serde).drop("timestamp").collect()
+    )
 
     def day(number: int) -> datetime:
         return datetime.fromtimestamp(number * DAY_MS / 1000, UTC).replace(tzinfo=None)

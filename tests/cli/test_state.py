@@ -164,6 +164,7 @@ def test_damage_is_found_and_named(host: Host) -> None:
 
     assert answer.exit_code == 1
     assert "app counts 0_0: DAMAGED: " in answer.stdout
+    assert "checksum" in answer.stdout
     assert "app windows 0_0: whole" in answer.stdout
 
 

@@ -111,10 +111,13 @@ def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
 def _marker_rows(spark: SparkSession, num_tasks: int) -> DataFrame:
     """Return for each task a row with nothing but its number in `partition`.
 
-    A task runs when there is a row of it, and one without history runs too.
+    A task runs when there is a row of it, and one without history runs too. Nulls sort first,
+    whatever a row is sorted by.
     """
+    columns = {name: F.lit(None).cast(kind) for name, kind in _TYPES.items()}
+    columns["partition"] = F.col("id").cast("int")
     numbers = spark.range(0, num_tasks, 1, numPartitions=1)
-    return numbers.select(*(_marker_column(name) for name in ROWS))
+    return numbers.select(*(column.alias(name) for name, column in columns.items()))
 
 
 def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
@@ -164,10 +167,3 @@ def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
         pairs += [F.lit(str(partition)), F.lit(number)]
     name = F.concat_ws("-", "topic", "partition")
     return F.coalesce(F.element_at(F.create_map(*pairs), name), F.lit(0))
-
-
-def _marker_column(name: str) -> Column:
-    """Return a marker's value: nulls sort first, whatever a row is sorted by."""
-    if name == "partition":
-        return F.col("id").cast("int").alias(name)
-    return F.lit(None).cast(_TYPES[name]).alias(name)

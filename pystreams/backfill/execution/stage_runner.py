@@ -8,7 +8,7 @@ them themselves (`stage_rows`), and the tasks in Python (`worker`), which write 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -48,41 +48,34 @@ class BackfillError(StreamsError):
     """A backfill failed for a reason that is not a record's: Spark, its workers, a disk."""
 
 
+@dataclass
 class Execution:
     """Runs the stages of one backfill; used once.
 
-    Args:
+    Attributes:
         history: What it reads.
         started_ms: The wall-clock time of the whole backfill (ms).
         clock: Tells how long stages take.
         tell: Told how far stages are.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        plan: BackfillPlan,
-        history: History,
-        staging: StagingDirectory,
-        started_ms: int,
-        clock: Clock,
-        tell: Teller[StageProgress],
-    ) -> None:
-        self._spark = spark
-        self._plan = plan
-        self._history = history
-        self._staging = staging
-        self._started_ms = started_ms
-        self._clock = clock
-        self._tell = tell
-        internal = plan.topology.repartition_topics().keys()
+    spark: SparkSession
+    plan: BackfillPlan
+    history: History
+    staging: StagingDirectory
+    started_ms: int
+    clock: Clock
+    tell: Teller[StageProgress]
+    _done: list[StagedStage] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        internal = self.plan.topology.repartition_topics().keys()
         self._bounds = {
             partition: has
-            for partition, has in history.bounds.items()
+            for partition, has in self.history.bounds.items()
             if partition[0] not in internal
         }
-        self._done: list[StagedStage] = []
-        self._global_rows = GlobalRows(plan, history, staging)
+        self._global_rows = GlobalRows(self.plan, self.history, self.staging)
 
     def run(self) -> list[StagedStage]:
         """Run all stages that are not staged yet; return what all of them did.
@@ -99,15 +92,15 @@ class Execution:
             self._global_rows.remove()
 
     def _run_all(self) -> list[StagedStage]:
-        for position, stage in enumerate(self._plan.stages):
-            staged = self._staging.finished_stage(position)
+        for position, stage in enumerate(self.plan.stages):
+            staged = self.staging.finished_stage(position)
             begun = StageProgress(
-                position, len(self._plan.stages), stage.topics, self._num_records(stage)
+                position, len(self.plan.stages), stage.topics, self._num_records(stage)
             )
             if staged is None:
                 staged = self._run_and_note(stage, begun)
             else:
-                self._tell(begun.done(staged.seconds, before=True))
+                self.tell(begun.done(staged.seconds, before=True))
             self._done.append(staged)
         return self._done
 
@@ -116,28 +109,28 @@ class Execution:
     def _run_and_note(self, stage: Stage, begun: StageProgress) -> StagedStage:
         """Run a stage, telling how far it is; return what it did."""
         position = begun.position
-        self._tell(begun)
-        started = self._clock.monotonic_ms()
-        attempt = self._staging.new_attempt(position)
+        self.tell(begun)
+        started = self.clock.monotonic_ms()
+        attempt = self.staging.new_attempt(position)
         # Beside it, by a name with which it goes when nobody else removes it.
         counts = StageCounts(attempt.with_name(f"{attempt.name}.progress"))
         jobs = self._jobs(begun)
-        with jobs.grouped(), StageWatch(begun, counts, jobs.tasks, self._tell, self._clock):
+        with jobs.grouped(), StageWatch(begun, counts, jobs.tasks, self.tell, self.clock):
             runs = self._run_stage(position, stage, attempt, str(counts.directory))
-        seconds = (self._clock.monotonic_ms() - started) / 1000
+        seconds = (self.clock.monotonic_ms() - started) / 1000
         staged = self._staged(position, stage, attempt, begun.records, seconds)
         check_complete(attempt, staged.num_rows, sum(run.rows for run in runs))
         staged = replace(staged, dropped=sum(run.dropped for run in runs))
         self._refuse_late_records(position, staged)
-        staged = self._staging.finish_stage(staged, attempt)
-        self._tell(begun.done(seconds))
+        staged = self.staging.finish_stage(staged, attempt)
+        self.tell(begun.done(seconds))
         return staged
 
     def _jobs(self, begun: StageProgress) -> SparkJobs:
-        application_id = self._plan.topology.application_id
-        name = f"pystreams-backfill-{application_id}-{self._started_ms}-{begun.position}"
+        application_id = self.plan.topology.application_id
+        name = f"pystreams-backfill-{application_id}-{self.started_ms}-{begun.position}"
         of = f"stage {begun.position + 1} of {begun.num_stages}"
-        return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
+        return SparkJobs(self.spark, name, f"backfill of {application_id}: {of}")
 
     def _run_stage(
         self, position: int, stage: Stage, attempt: Path, counts: str
@@ -148,8 +141,8 @@ class Execution:
             What these runs tell.
         """
         written = self._written_rows(stage)
-        reader = self._history.reader if written is None else None
-        with told(self._staging.path):
+        reader = self.history.reader if written is None else None
+        with told(self.staging.path):
             attempt.mkdir()
         try:
             global_history = self._global_rows.found()
@@ -157,7 +150,7 @@ class Execution:
             raise _failed(error, position) from None
         job = self._job(stage, attempt, reader, global_history)
         payload = pack(job, "the topology (or its configuration)")
-        num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
+        num_tasks = self.plan.partitions.num_tasks[stage.subtopology.id]
         if reader is not None:
             collect = self._read_in_workers(payload, num_tasks, counts)
         else:
@@ -168,7 +161,7 @@ class Execution:
                 num_tasks,
                 self._behind(stage),
                 _asking(payload) if needs_event_times(job) else None,
-                topics_in_turn(self._plan.topology),
+                topics_in_turn(self.plan.topology),
             )
             collect = self._fed_by_spark(payload, given, counts)
         try:
@@ -185,7 +178,7 @@ class Execution:
 
         By numbers, without rows: the first query of a session takes Java seconds to get ready for.
         """
-        numbers = self._spark.sparkContext.parallelize(range(num_tasks), num_tasks)
+        numbers = self.spark.sparkContext.parallelize(range(num_tasks), num_tasks)
         return numbers.mapPartitions(
             lambda own: run_reading_tasks(payload, own, TakenRecords.here(counts))
         ).collect
@@ -195,7 +188,7 @@ class Execution:
     ) -> Callable[[], Sequence[Sequence[Any]]]:
         """Return what runs tasks whose rows come through Spark."""
         return (
-            in_task_order(self._spark, given)
+            in_task_order(self.spark, given)
             .mapInArrow(
                 lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
             )
@@ -210,7 +203,7 @@ class Execution:
         global_history: GlobalHistory | None,
     ) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
-        counts = {topic: self._plan.num_partitions.get(topic, 1) for topic in stage.topics}
+        counts = {topic: self.plan.num_partitions.get(topic, 1) for topic in stage.topics}
         start = {
             at: CommittedOffset(
                 self._bounds[at].first if at in self._bounds else 0, encode_partition_time(-1)
@@ -220,11 +213,11 @@ class Execution:
         own = {at: has for at, has in self._bounds.items() if at.topic in stage.topics}
         bounds = {} if reader is None else own
         return StageJob(
-            self._plan,
+            self.plan,
             stage,
-            StageHistory(start, self._history.gaps_allowed, reader, bounds),
-            self._started_ms,
-            self._staging.path,
+            StageHistory(start, self.history.gaps_allowed, reader, bounds),
+            self.started_ms,
+            self.staging.path,
             attempt.resolve(),
             worker_set_up(),
             global_history,
@@ -234,7 +227,7 @@ class Execution:
         topics = sorted({topic for topic, _ in self._bounds if topic in stage.topics})
         if not topics:
             return None
-        return self._history.frame().filter(F.col("topic").isin(topics))
+        return self.history.frame().filter(F.col("topic").isin(topics))
 
     def _written_rows(self, stage: Stage) -> DataFrame | None:
         """Return what earlier stages wrote for the topics of this one."""
@@ -243,9 +236,9 @@ class Execution:
             topics = sorted(earlier.outputs.keys() & set(stage.topics))
             if not topics:
                 continue
-            path = self._staging.stage_path(earlier.position).resolve()
-            make_ready_for_queries(self._spark)
-            rows = self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}")
+            path = self.staging.stage_path(earlier.position).resolve()
+            make_ready_for_queries(self.spark)
+            rows = self.spark.read.schema(RESULT_TYPE).parquet(f"file://{path}")
             rows = rows.filter(
                 (F.col("kind") == int(ResultKind.OUTPUT)) & F.col("name").isin(topics)
             )
@@ -293,11 +286,11 @@ class Execution:
             subtopology=stage.subtopology.id,
             topics=stage.topics,
             only_topic=stage.only_topic,
-            num_tasks=self._plan.partitions.num_tasks[stage.subtopology.id],
+            num_tasks=self.plan.partitions.num_tasks[stage.subtopology.id],
             records=records,
             seconds=seconds,
             outputs=outputs,
-            output_partitions={topic: self._plan.num_partitions.get(topic, 1) for topic in outputs},
+            output_partitions={topic: self.plan.num_partitions.get(topic, 1) for topic in outputs},
             state=counted(attempt, ResultKind.STATE),
             ends=counted(attempt, ResultKind.END),
             attempt=attempt.name,
@@ -309,7 +302,7 @@ class Execution:
         Raises:
             TopologyError: A sink with a topic extractor has written some.
         """
-        read = {topic for stage in self._plan.stages[: position + 1] for topic in stage.topics}
+        read = {topic for stage in self.plan.stages[: position + 1] for topic in stage.topics}
         late = sorted(read & staged.outputs.keys())
         if late:
             raise TopologyError(

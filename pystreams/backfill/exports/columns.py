@@ -50,16 +50,16 @@ def exported(
         **_times(changelog),
         "value": typed(F.col("value"), value_serde),
     }
-    if not changelog.kind.keeps_versions:
+    if not changelog.spec.kind.keeps_versions:
         own = {**own, "timestamp": _time(F.col("timestamp"))}
     present = state.filter(F.col("value").isNotNull())
     return present.select(*(column.alias(name) for name, column in own.items()))
 
 
 def _times(changelog: StoreChangelog) -> dict[str, Column]:
-    if changelog.kind.keeps_versions:
+    if changelog.spec.kind.keeps_versions:
         return {"valid_from": _time(F.col("timestamp")), "valid_to": _time(F.col("valid_to"))}
-    times = changelog.kind.key_times(changelog.retention)
+    times = changelog.spec.kind.key_times(changelog.spec.retention)
     return {column: _time(_key_time(time)) for column, time in times.items()}
 
 

@@ -156,7 +156,8 @@ class _Writing:
         ]
         rows = self._rows(whole, ResultKind.STATE, changelog.store)
         state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
-        columns = exported(state, changelog, *changelog.serdes(self.config))
+        defaults = self.config.default_key_serde, self.config.default_value_serde
+        columns = exported(state, changelog, *changelog.spec.filled_serdes(*defaults))
         return self._write(columns, STORES, changelog.store)
 
     def _rows(self, stages: Sequence[StagedStage], kind: ResultKind, name: str) -> DataFrame:

@@ -36,7 +36,7 @@ from pystreams.backfill.spark.failures import spark_words
 from pystreams.backfill.spark.session import require_pyspark
 from pystreams.backfill.spark.shared_paths import local_path
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
+from pystreams.ids import all_partitions
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.ports import ClientFactory
@@ -165,7 +165,9 @@ class _Export:
         from pystreams.backfill.spark.changelog_state import current_state
 
         own = records.filter(records["topic"] == changelog.topic)
-        rows = exported(current_state(own, changelog), changelog, *changelog.serdes(self.config))
+        defaults = self.config.default_key_serde, self.config.default_value_serde
+        serdes = changelog.spec.filled_serdes(*defaults)
+        rows = exported(current_state(own, changelog), changelog, *serdes)
         path = self.directory.path / changelog.store
         try:
             rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
@@ -180,9 +182,7 @@ class _Export:
 
     def _ends(self, changelog: StoreChangelog) -> tuple[dict[int, int], frozenset[int]]:
         """Return where the partitions were read to, and which of them have more by now."""
-        partitions = [
-            TopicPartition(changelog.topic, number) for number in range(changelog.num_partitions)
-        ]
+        partitions = all_partitions([changelog.topic], {changelog.topic: changelog.num_partitions})
         ends = {partition.partition: self.points.ends[partition] for partition in partitions}
         admin = self.source.admin
         ranges = REAL_WAITING.until_answered(lambda: admin.offset_ranges(partitions))

@@ -132,7 +132,7 @@ def manifest_content(
 
 def _store(store: ExportedStore) -> dict[str, Any]:
     return {
-        "kind": store.changelog.kind.name,
+        "kind": store.changelog.spec.kind.name,
         "changelog": store.changelog.topic,
         "rows": store.rows,
         "partitions": {

@@ -16,7 +16,7 @@ from pystreams.backfill.exports.manifest import MANIFEST, ExportError
 from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from pystreams.record import ProducedRecord
-from pystreams.serdes import Serde, filled, filled_value
+from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -100,11 +100,9 @@ class _Rows:
     def __init__(self, plan: TopologyPlan, config: StreamsConfig, store: str) -> None:
         self._spec: StoreSpec = plan.spec_of(store)
         self._topic = plan.changelog_topic(store)
-        self._key_serde = self._value_serde = None
-        if self._spec.kind.has_serdes:
-            self._key_serde = filled(self._spec.key_serde, config.default_key_serde)
-            defaults = config.default_value_serde, config.default_key_serde
-            self._value_serde = filled_value(self._spec.value_serde, *defaults)
+        self._key_serde, self._value_serde = self._spec.filled_serdes(
+            config.default_key_serde, config.default_value_serde
+        )
 
     def records(self, directory: Path) -> Iterator[ProducedRecord]:
         """Give the records of a store's files."""

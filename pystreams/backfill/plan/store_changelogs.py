@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
-from pystreams.serdes import Serde
-from pystreams.stores.contracts.spec import Retention, StoreKind
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -24,28 +21,17 @@ class StoreChangelog:
     Attributes:
         subtopology: The id of the sub-topology that the store belongs to.
         num_partitions: How many partitions the topic has: one a task.
-        retention: How long it keeps records; None for ever.
-        key_serde: Serde of its keys; None takes the default.
-        value_serde: Serde of its values; None takes the default.
     """
 
-    store: str
+    spec: StoreSpec
     topic: str
     subtopology: int
     num_partitions: int
-    kind: StoreKind
-    retention: Retention | None = None
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
 
-    def serdes(self, config: StreamsConfig) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-        """Return the serdes by which its keys and values are read; None where they are bytes."""
-        if not self.kind.has_serdes:
-            return None, None
-        return (
-            self.key_serde or config.default_key_serde,
-            self.value_serde or config.default_value_serde,
-        )
+    @property
+    def store(self) -> str:
+        """The store's name."""
+        return self.spec.name
 
 
 def changelogs_of(
@@ -75,9 +61,7 @@ def changelogs_of(
                     f"{plan.application_id!r} has never run with this topology, or runs under "
                     "another application.id: correct it"
                 )
-            spec = builder.spec
-            kept = spec.kind, spec.retention, spec.key_serde, spec.value_serde
-            found.append(StoreChangelog(spec.name, topic, part.id, num_partitions[topic], *kept))
+            found.append(StoreChangelog(builder.spec, topic, part.id, num_partitions[topic]))
     return found
 
 

@@ -12,7 +12,6 @@ from pystreams.backfill.publishing.hand_over import (
     why_not_free,
 )
 from pystreams.backfill.publishing.publication import Publication, PublishingCommand
-from pystreams.backfill.publishing.topic_retention import TopicRetention
 from pystreams.ids import TopicPartition, all_partitions, firsts_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.cluster.topic_ids import known_ids
@@ -108,13 +107,6 @@ class PublishingChecks:
                 "Anything else may have processed records without the state: "
                 f"{start_again(command)}"
             )
-
-    def extend_retention(
-        self, made_with: Mapping[str, Mapping[str, str]], *, with_outputs: bool
-    ) -> None:
-        """See that brokers keep what is published; see `TopicRetention.extend`."""
-        retention = TopicRetention(self.publication, self.plan, self.admin, self.waiting)
-        retention.extend(made_with, with_outputs=with_outputs)
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""

@@ -226,12 +226,7 @@ def _is_marked(
     Raises:
         PublishingRefusedError: It has the mark of another one, or of one with other options.
     """
-    try:
-        mark = None if offset is None else PublishingMark.decode(offset.metadata)
-    except ValueError as error:
-        raise PublishingRefusedError(
-            f"{partition}: {error}: finish with the version of pystreams that has begun"
-        ) from error
+    mark = None if offset is None else mark_at(partition, offset.metadata)
     if mark is None:
         return False
     if mark.publication != publication.id:
@@ -255,6 +250,20 @@ def _is_marked(
             f"{now} them: go on {begun} --publish-outputs"
         )
     return True
+
+
+def mark_at(partition: TopicPartition, metadata: str) -> PublishingMark | None:
+    """Return the mark in an offset's metadata, or None.
+
+    Raises:
+        PublishingRefusedError: Another version has made it.
+    """
+    try:
+        return PublishingMark.decode(metadata)
+    except ValueError as error:
+        raise PublishingRefusedError(
+            f"{partition}: {error}: finish with the version of pystreams that has begun"
+        ) from error
 
 
 def _of_one_history(publication_id: str, other: str) -> bool:

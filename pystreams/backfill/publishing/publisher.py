@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
@@ -53,6 +54,7 @@ from pystreams.backfill.publishing.publication import Publication, PublishedReco
 from pystreams.backfill.publishing.published_note import PublishedNote
 from pystreams.backfill.publishing.row_batches import RowBatches
 from pystreams.backfill.publishing.store_seeder import Seeded, StateSeeder
+from pystreams.backfill.publishing.topic_retention import TopicRetention
 from pystreams.backfill.publishing.transactions import PublisherTransactions
 from pystreams.backfill.staging.errors import StagingError
 from pystreams.config import ProcessingGuarantee, StreamsConfig
@@ -205,8 +207,9 @@ class Publisher:
         if seeder is not None:
             seeder.check(is_begun=before is Standing.BEGUN)
         self._topics.prepare()
+        retention = TopicRetention(self._publication, self._plan, self._admin, self._waiting)
         settings = self._topics.internal_settings()
-        self._checks.extend_retention(settings, with_outputs=self._settings.with_outputs)
+        retention.extend(settings, with_outputs=self._settings.with_outputs)
         try:
             seeded = self._go_on(consumer, seeder)
         except (PublishingRefusedError, StagingError) as error:
@@ -218,12 +221,16 @@ class Publisher:
         return Published(self._records, transactions, resumed, was_done=False, seeded=seeded)
 
     def _go_on(self, consumer: ConsumerPort, seeder: StateSeeder | None) -> Seeded | None:
-        self._claim(consumer)
+        with_producer = self._transactions.with_producer
+        with_producer("publisher", partial(self._claim, consumer))
+        # Who joined before the claim, without having seen it, is a member by now.
+        self._checks.check_members_after_claim()
         for task in self._publication.tasks:
-            self._publish(task, consumer)
+            self._checks.check_members()
+            with_producer(str(task.task_id), partial(self._publish, task, consumer))
         self._checks.check_members()
         seeded = None if seeder is None else seeder.seed(self._changelog_ends(consumer))
-        self._hand_over(consumer)
+        with_producer("publisher", partial(self._hand_over, consumer))
         return seeded
 
     # ------------------------------------------------------------------ checks
@@ -281,14 +288,7 @@ class Publisher:
 
     # ------------------------------------------------------------------ claim and hand-over
 
-    def _claim(self, consumer: ConsumerPort) -> None:
-        self._transactions.with_producer(
-            "publisher", lambda producer: self._claim_once(producer, consumer)
-        )
-        # Who joined before the claim, without having seen it, is a member by now.
-        self._checks.check_members_after_claim()
-
-    def _claim_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
+    def _claim(self, consumer: ConsumerPort, producer: ProducerPort) -> None:
         if self._standing(consumer) is not Standing.FREE:
             return
         self._checks.check_changelogs()
@@ -307,12 +307,7 @@ class Publisher:
         self._transactions.commit(producer, (), offsets, consumer)
         _log.info("group claimed", group=self._group, publication=self._publication.id)
 
-    def _hand_over(self, consumer: ConsumerPort) -> None:
-        self._transactions.with_producer(
-            "publisher", lambda producer: self._hand_over_once(producer, consumer)
-        )
-
-    def _hand_over_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
+    def _hand_over(self, consumer: ConsumerPort, producer: ProducerPort) -> None:
         if self._standing(consumer) is Standing.DONE:
             return
         edges = edges_of(self._publication)
@@ -338,15 +333,7 @@ class Publisher:
 
     # ------------------------------------------------------------------ rows
 
-    def _publish(self, task: TaskResults, consumer: ConsumerPort) -> None:
-        self._checks.check_members()
-        self._transactions.with_producer(
-            str(task.task_id), lambda producer: self._publish_rows(task, producer, consumer)
-        )
-
-    def _publish_rows(
-        self, task: TaskResults, producer: ProducerPort, consumer: ConsumerPort
-    ) -> None:
+    def _publish(self, task: TaskResults, consumer: ConsumerPort, producer: ProducerPort) -> None:
         if self._standing(consumer) is Standing.DONE:
             raise self._fenced()
         partitions = sorted(task.histories)

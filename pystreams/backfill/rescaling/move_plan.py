@@ -273,7 +273,8 @@ def begins(
 
     Args:
         committed: The old application's committed offsets.
-        beginnings: The first offset of each partition of the user's topics.
+        beginnings: The first offset of each partition of the user's topics that the old
+            application has read; 0 for others.
         anew: Topics that are read from their beginning, whatever was committed.
     """
     found = {}
@@ -286,7 +287,7 @@ def begins(
                     for old in inherited(topic.old_count, topic.new_count, number)
                 ]
                 time = max(map(_time, before), default=UNKNOWN_TIME)
-                first = 0 if topic.is_internal else beginnings[own]
+                first = 0 if topic.is_internal else beginnings.get(own, 0)
                 offset = None if topic.is_internal or own.topic in anew else committed.get(own)
                 begin = first if offset is None else max(first, offset.next_offset)
                 found[own] = PartitionHistory(begin, begin, time, _numbers(before))

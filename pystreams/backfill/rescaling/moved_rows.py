@@ -60,7 +60,7 @@ def _state_rows(records: DataFrame, part: MovedSubtopology, changelog: StoreChan
     own = records.filter(F.col("topic") == changelog.topic)
     state = current_state(own, changelog)
     number = _new_partition(part, changelog)
-    by_key = changelog.kind.ordered_by_key
+    by_key = changelog.spec.kind.ordered_by_key
     return state.withColumn("number", number).select(
         F.lit(int(ResultKind.STATE)).alias("kind"),
         F.col("number").alias("task"),
@@ -101,7 +101,7 @@ def _new_partition(part: MovedSubtopology, changelog: StoreChangelog) -> Column:
 
 def _placing_key(changelog: StoreChangelog) -> Column:
     """Return the key that decides where a row lies: of a subscription the foreign one."""
-    if isinstance(changelog.value_serde, SubscriptionSerde):
+    if isinstance(changelog.spec.value_serde, SubscriptionSerde):
         length = F.conv(F.hex(F.expr("substring(key, 1, 4)")), 16, 10).cast("int")
         return F.col("key").substr(F.lit(5), length)
     return record_key(changelog)

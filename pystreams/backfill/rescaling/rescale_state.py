@@ -181,12 +181,7 @@ def planned_move(
             checks.check_source_changelogs(group, reader)
         finally:
             reader.close()
-    beginnings = {
-        TopicPartition(topic.new_name, number): 0
-        for part in plan.subtopologies
-        for topic in part.topics
-        for number in range(topic.new_count)
-    } | {partition: held.beginning for partition, held in group.ranges.items()}
+    beginnings = {partition: held.beginning for partition, held in group.ranges.items()}
     return PlannedMove(plan, begins(plan, group.committed, beginnings, settings.created_again))
 
 

@@ -274,18 +274,13 @@ class KafkaSource:
     def _refuse_unknown(self, partitions: Sequence[TopicPartition]) -> None:
         topics = {partition.topic for partition in partitions}
         for what, bound in (("start", self.start), ("end", self.end)):
-            for partition in bound.offsets:
-                if partition not in partitions:
-                    raise HistoryError(
-                        f"the {what} of {partition} is given, which the backfill does not read: "
-                        f"it reads {', '.join(sorted(topics))}"
-                    )
-            for topic in bound.times_ms:
-                if topic not in topics:
-                    raise HistoryError(
-                        f"the {what} of topic {topic!r} is given, which the backfill does not "
-                        f"read: it reads {', '.join(sorted(topics))}"
-                    )
+            unknown = [str(partition) for partition in bound.offsets if partition not in partitions]
+            unknown += [f"topic {topic!r}" for topic in bound.times_ms if topic not in topics]
+            if unknown:
+                raise HistoryError(
+                    f"the {what} of {unknown[0]} is given, which the backfill does not read: it "
+                    f"reads {', '.join(sorted(topics))}"
+                )
 
     def _frame(
         self, spark: SparkSession, bounds: Mapping[TopicPartition, PartitionBounds]

@@ -35,18 +35,18 @@ def current_state(records: DataFrame, changelog: StoreChangelog) -> DataFrame:
         store's deletion within its history.
     """
     keyed = records.filter(F.col("key").isNotNull()).select(*COLUMNS)
-    if changelog.kind.keeps_versions:
-        assert changelog.retention is not None, "a versioned store has a retention"
-        return _versions(keyed, changelog.retention)
+    if changelog.spec.kind.keeps_versions:
+        assert changelog.spec.retention is not None, "a versioned store has a retention"
+        return _versions(keyed, changelog.spec.retention)
     last = _last(keyed, "partition", "key")
-    if changelog.kind.segmented and changelog.retention is not None:
-        last = _live(last, changelog, changelog.retention)
+    if changelog.spec.kind.segmented and changelog.spec.retention is not None:
+        last = _live(last, changelog, changelog.spec.retention)
     return last.filter(F.col("value").isNotNull()).select(*COLUMNS)
 
 
 def record_key(changelog: StoreChangelog) -> Column:
     """Return the record's key, of the column `key` as it was logged."""
-    layout = changelog.kind.key_layout
+    layout = changelog.spec.kind.key_layout
     head, tail = layout.head_bytes, layout.tail_bytes
     if not head and not tail:
         return F.col("key")
@@ -72,7 +72,7 @@ def _live(last: DataFrame, changelog: StoreChangelog, retention: Retention) -> D
     """Leave out what is in segments that have expired, as a restore does (`segments_of`)."""
     interval_ms = retention.segment_interval_ms
     kept_ms = retention.retention_ms + (interval_ms if retention.time_ordered else 0)
-    timed = last.withColumn("time", long_from_end(changelog.kind.key_layout.tail_bytes))
+    timed = last.withColumn("time", long_from_end(changelog.spec.kind.key_layout.tail_bytes))
     timed = timed.withColumn("newest", F.max("time").over(Window.partitionBy("partition")))
     oldest_live = F.expr(f"greatest(0, newest - {kept_ms}) div {interval_ms}")
     return timed.filter(F.expr(f"time div {interval_ms}") >= oldest_live)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pystreams.backfill.spark.executors import check_master, executors_watched
 from pystreams.backfill.spark.leftovers import make_ready_for_queries, working_directory_kept
 from pystreams.errors import ConfigError, StreamsError
+from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.java import (
     JAVA_VERSION_MIN,
     Java,
@@ -296,11 +297,7 @@ def _environment(java: Java | None, python: str | None, *, local: bool) -> Itera
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        apply_changes(os.environ, before)
 
 
 @contextmanager

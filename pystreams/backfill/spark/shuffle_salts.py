@@ -12,19 +12,14 @@ Source: Spark's `Murmur3_x86_32.hashInt` with seed 42. Example: hash(0) is 93321
 
 from __future__ import annotations
 
-_MASK = 0xFFFFFFFF
+import mmh3
+
 _SEED = 42
 
 
 def spark_hash(number: int) -> int:
     """Return what Spark SQL's `hash` gives for an int that is not negative."""
-    mixed = _rotated(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    hashed = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    hashed ^= 4
-    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & _MASK
-    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & _MASK
-    hashed ^= hashed >> 16
-    return hashed - (1 << 32) if hashed >> 31 else hashed
+    return mmh3.hash(number.to_bytes(4, "little"), _SEED)
 
 
 def salts_of(num_tasks: int) -> list[int]:
@@ -35,7 +30,3 @@ def salts_of(num_tasks: int) -> list[int]:
         found.setdefault(spark_hash(candidate) % num_tasks, candidate)
         candidate += 1
     return [found[task] for task in range(num_tasks)]
-
-
-def _rotated(value: int, bits: int) -> int:
-    return (value << bits | value >> (32 - bits)) & _MASK

@@ -13,7 +13,7 @@ from pystreams.cli.application.initial_state import InitialState
 from pystreams.cli.display.replayed import Show, SourceRecord
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, all_partitions
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.maintenance.input_slice import (
@@ -92,12 +92,10 @@ def slice_of(
                 f"topic {topic!r}, which the topology reads, does not exist: name those that do "
                 "with --topic, or the broker that has it with -c bootstrap.servers=..."
             )
-    partitions = [TopicPartition(topic, at) for topic in wanted for at in range(counts[topic])]
-    held = [
-        TopicPartition(at, number) for at in plan.global_topics() for number in range(counts[at])
-    ]
+    held = all_partitions(plan.global_topics(), counts)
     found = ReplaySlice(
-        spans_of(admin, partitions, bounds), spans_of(admin, held, SliceBounds(to_ms=bounds.to_ms))
+        spans_of(admin, all_partitions(wanted, counts), bounds),
+        spans_of(admin, held, SliceBounds(to_ms=bounds.to_ms)),
     )
     if not found.num_offsets:
         ends = ", ".join(f"{at} ends at {span.end}" for at, span in found.spans.items())

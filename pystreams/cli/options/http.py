@@ -10,7 +10,7 @@ import click
 from pystreams.cli.options.groups import grouped
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_PORT_MAX = 65_535
+PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class HttpFlags:
                 raise click.UsageError("--http-token-file and --http-tls-... are for --http")
             return None
         host, colon, port = self.http.rpartition(":")
-        if not port.isdecimal() or (colon and not host) or int(port) > _PORT_MAX:
+        if not port.isdecimal() or (colon and not host) or int(port) > PORT_MAX:
             raise click.UsageError(f"--http takes HOST:PORT or PORT, not {self.http!r}")
         number = int(port)
         if number and process_number is not None:

@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from pystreams.cli.display.live_line import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
@@ -98,11 +98,7 @@ def run_before(
     """
     stop = StopChildren(stop_timeout_s)
     with stop.by_signals():
-        channel, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=stdout, process_group=0
-            )
+        process, channel = start_child(command, stdout=stdout, process_group=0)
         stop.children = [process]
         with channel:
             code = _supervise(stop, None, None)
@@ -125,12 +121,18 @@ def stop_with_parent(stop: StopRequest) -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
+class Child(NamedTuple):
     """A started process and our end of its standard input."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket
+
+
+def start_child(command: Sequence[str], **how: Any) -> Child:
+    """Start a process whose standard input ends with this one; `how` as `Popen` takes it."""
+    channel, theirs = socket.socketpair()
+    with theirs:
+        return Child(subprocess.Popen(command, stdin=theirs.fileno(), **how), channel)
 
 
 class StopChildren(StopRequest):
@@ -152,10 +154,10 @@ class _Children:
         start: Starts one, by its number and how often it was started before.
     """
 
-    def __init__(self, stop: StopChildren, start: Callable[[int, int], _Child]) -> None:
+    def __init__(self, stop: StopChildren, start: Callable[[int, int], Child]) -> None:
         self._stop = stop
         self._start = start
-        self._children: dict[int, _Child] = {}
+        self._children: dict[int, Child] = {}
         self._restarts = Restarts()
         self._due_s: dict[int, float] = {}
 
@@ -214,26 +216,23 @@ def this_command() -> list[str]:
 
 def _start(
     command: Sequence[str], number: int, restarts: int, reports: ChildReports | None
-) -> _Child:
+) -> Child:
     """Start a child; with reports it tells how it is doing, and prints through us."""
-    channel, theirs = socket.socketpair()
     words = [*command, PROCESS_OPTION, str(number), RESTARTS_OPTION, str(restarts)]
-    with theirs:
-        if reports is None:
-            return _Child(subprocess.Popen(words, stdin=theirs.fileno()), channel)
-        process = subprocess.Popen(
-            [*words, REPORT_OPTION],
-            stdin=theirs.fileno(),
-            # Output that goes to a file needs no way round.
-            stdout=subprocess.PIPE if sys.stdout.isatty() else None,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-    reports.follow(number, channel)
-    for name, output in (("stdout", process.stdout), ("stderr", process.stderr)):
+    if reports is None:
+        return start_child(words)
+    child = start_child(
+        [*words, REPORT_OPTION],
+        # Output that goes to a file needs no way round.
+        stdout=subprocess.PIPE if sys.stdout.isatty() else None,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    reports.follow(number, child.channel)
+    for name, output in (("stdout", child.process.stdout), ("stderr", child.process.stderr)):
         if output is not None:
             reports.relay(number, output, name)
-    return _Child(process, channel)
+    return child
 
 
 def _supervise(stop: StopChildren, reports: ChildReports | None, children: _Children | None) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from pystreams.cli.processes.children import StopChildren, this_command
+from pystreams.cli.processes.children import StopChildren, start_child, this_command
 from pystreams.kernel.loggers import get_logger
 
 RELOADED_OPTION = "--reloaded"
@@ -68,12 +67,8 @@ def _times(directory: Path) -> Iterator[tuple[str, int]]:
 
 def _run_until_change(changed: Callable[[], list[str]], stop: StopChildren) -> int:
     """Run the child until files change or a stop is asked for; return its exit code."""
-    channel, theirs = socket.socketpair()
-    with theirs:
-        # In a group of its own, so that a terminal's Ctrl-C comes to it once, from here.
-        child = subprocess.Popen(
-            [*this_command(), RELOADED_OPTION], stdin=theirs.fileno(), process_group=0
-        )
+    # In a group of its own, so that a terminal's Ctrl-C comes to it once, from here.
+    child, channel = start_child([*this_command(), RELOADED_OPTION], process_group=0)
     stop.children = [child]
     told = False
     with channel:

@@ -11,7 +11,7 @@ from pystreams.config import StreamsConfig
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import CLIENT_GROUP, DEAD_LETTER_STAGES
 from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
-from pystreams.stores.engines.shared_memory import shared_memory_usage
+from pystreams.stores.engines.rocksdb import MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def client_metrics(
     """
     standing_still = Counter(trouble.kind for trouble in watchdog.troubles)
     name, number = state
-    memory = shared_memory_usage()
+    memory = MEMORY.usage()
     values: dict[str, MetricValue] = {
         "version": version("pystreams-kafka"),
         "application-id": config.application_id,

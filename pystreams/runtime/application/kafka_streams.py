@@ -46,7 +46,7 @@ from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.position import PositionBound
 from pystreams.stores.contracts.queries import Query
-from pystreams.stores.engines.shared_memory import configure_shared_memory
+from pystreams.stores.engines.rocksdb import MEMORY
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -304,7 +304,7 @@ class KafkaStreams(DiscoveringClient):
 
     def _run(self) -> None:
         config = self._config
-        configure_shared_memory(
+        MEMORY.configure(
             block_cache_bytes=config.statestore_rocksdb_block_cache_bytes,
             write_buffer_bytes=config.statestore_rocksdb_write_buffer_bytes,
         )

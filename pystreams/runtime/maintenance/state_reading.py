@@ -17,7 +17,7 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StateStoreError, StreamsError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.serdes import Serde, filled, filled_value, readers_deserializer
+from pystreams.serdes import Serde, readers_deserializer
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.inspection import linked_copy
@@ -140,12 +140,9 @@ class StateReader:
             raise StreamsError(f"there is no store {name!r} in the directory (there is: {there})")
         self._topic = plan.changelog_topic(name)
         self._config = config
-        spec = self._builder.spec
-        serdes = (
-            filled(spec.key_serde, config.default_key_serde),
-            filled_value(spec.value_serde, config.default_value_serde, config.default_key_serde),
+        self.key_serde, self._value_serde = self._builder.spec.filled_serdes(
+            config.default_key_serde, config.default_value_serde
         )
-        self.key_serde, self._value_serde = serdes if spec.kind.has_serdes else (None, None)
 
     def entries(self, key: bytes | None = None) -> Iterator[StoredEntry]:
         """Give the entries, task by task, in the order of the store's own keys.

@@ -12,11 +12,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.errors import TopologyError
+from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.queries import Query
 
 if TYPE_CHECKING:
-    from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
 
 Answer = Callable[[Any, Any], Any]
@@ -304,6 +304,18 @@ class StoreSpec:
                 and session stores.
         """
         return self.kind.changelog_defaults(self.retention, additional_retention_ms)
+
+    def filled_serdes(
+        self, default_key: Serde[Any] | None, default_value: Serde[Any] | None
+    ) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+        """Return the serdes of keys and values, with the configured defaults where they are open.
+
+        None where they are bytes, which another part of the program reads.
+        """
+        if not self.kind.has_serdes:
+            return None, None
+        value_serde = filled_value(self.value_serde, default_value, default_key)
+        return filled(self.key_serde, default_key), value_serde
 
     def parts_of_key(self, logged: bytes) -> tuple[bytes, dict[str, int]]:
         """Return the record's key in a logged key, and the times (ms) beside it, by name."""

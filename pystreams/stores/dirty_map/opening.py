@@ -62,9 +62,9 @@ def open_engine(
     return metadata
 
 
-def any_entry(entries: KeyValueIterator[bytes, bytes]) -> bool:
-    """Return whether an iterator gives anything, and close it."""
-    found = next(entries, None) is not None
+def first_entry(entries: KeyValueIterator[bytes, bytes]) -> tuple[bytes, bytes] | None:
+    """Return the first that an iterator gives, None if it gives nothing, and close it."""
+    found = next(entries, None)
     entries.close()
     return found
 
@@ -77,7 +77,7 @@ def _take_in_position(
         return
     position = _position_in(file)
     known = POSITION in engine.metadata()
-    taken = bool(position) and not known and any_entry(engine.range(None, None))
+    taken = bool(position) and not known and first_entry(engine.range(None, None)) is not None
     if taken:
         engine.write({}, {POSITION: position.serialize()})
         engine.close()

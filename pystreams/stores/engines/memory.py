@@ -17,6 +17,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from pystreams.errors import StoreNotAvailableError
+from pystreams.kernel.changes import apply_changes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -106,11 +107,7 @@ class MemoryEngine:
                 for key, value in changes.items():
                     if value is None:
                         data.pop(key, None)
-        for key, value in metadata.items():
-            if value is None:
-                self._metadata.pop(key, None)
-            else:
-                self._metadata[key] = value
+        apply_changes(self._metadata, metadata)
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return a copy of everything `write` put as metadata."""

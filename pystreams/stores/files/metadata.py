@@ -23,6 +23,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.contracts.position import Position
 
@@ -186,11 +187,7 @@ class StoreMetadata:
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:
         """Note what was written."""
-        for name, value in written.items():
-            if value is None:
-                self._committed.pop(name, None)
-            else:
-                self._committed[name] = value
+        apply_changes(self._committed, written)
         if CHANGELOG_ID in written and self._identity is not None:
             self._identity.stored = written[CHANGELOG_ID]
 

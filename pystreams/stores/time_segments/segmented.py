@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.kernel.loggers import get_logger
@@ -25,6 +26,7 @@ from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
+from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.time_segments.segmented_reader import owners_reader
 from pystreams.stores.time_segments.segments import (
     MAX_TIME,
@@ -54,13 +56,14 @@ _PREFIX_OF = _LONG.pack
 _log = get_logger("pystreams.stores")
 
 
+@dataclass(slots=True)
 class SegmentedChanges:
     """Turns changelog records into changes of live segments; what is expired is left out.
 
     It moves the stream time to the end of the batch first, so that nothing is written which the
     same batch expires.
 
-    Args:
+    Attributes:
         segments: The store's segments; shared with the store.
         changes: Turns records into changes by the key that was logged.
         suffix_bytes: How far from a logged key's end the time stands (int64) that says in which
@@ -68,30 +71,21 @@ class SegmentedChanges:
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_changes", "_order", "_segments", "_suffix_bytes")
-
-    def __init__(
-        self,
-        segments: Segments,
-        changes: RestoredChanges,
-        suffix_bytes: int,
-        order: TimeOrder | None = None,
-    ) -> None:
-        self._segments = segments
-        self._order = order
-        self._changes = changes
-        self._suffix_bytes = suffix_bytes
+    segments: Segments
+    changes: RestoredChanges
+    suffix_bytes: int
+    order: TimeOrder | None = None
 
     def __call__(self, messages: Sequence[ConsumedMessage]) -> Changes:
         """Return changes by stored key."""
-        segments, suffix_bytes = self._segments, self._suffix_bytes
+        segments, suffix_bytes = self.segments, self.suffix_bytes
         interval_ms = segments.interval_ms
         timed = [
             (_TIME_OF(key, len(key) - suffix_bytes)[0], key, value)
-            for key, value in self._changes(messages).items()
+            for key, value in self.changes(messages).items()
         ]
         segments.advance(max((time for time, _, _ in timed), default=segments.stream_time))
-        oldest_live, order = segments.oldest_live, self._order
+        oldest_live, order = segments.oldest_live, self.order
         if order is not None:
             ordered: Changes = {}
             for time, key, value in timed:
@@ -300,9 +294,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
 
     def _newest_segment(self) -> int | None:
         """Return the newest segment of which the engine holds something."""
-        entries = self._buffer.engine_range(None, None, reverse=True)
-        newest = next(entries, None)
-        entries.close()
+        newest = first_entry(self._buffer.engine_range(None, None, reverse=True))
         return None if newest is None else segment_id_of(newest[0])
 
     def _live_prefix(self, time: int) -> bytes | None:

@@ -43,22 +43,6 @@ class BytesRange(Protocol):
         """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order."""
 
 
-class StreamTime(Protocol):
-    """What a reader goes by."""
-
-    @property
-    def interval_ms(self) -> int:
-        """What one segment covers."""
-
-    @property
-    def stream_time(self) -> int:
-        """The highest timestamp (ms) there was; -1 before the first."""
-
-    @property
-    def oldest_readable(self) -> int:
-        """The oldest time (ms) that is read; never below 0."""
-
-
 class CommittedTime:
     """The stream time of a store's committed data."""
 
@@ -91,7 +75,7 @@ class SegmentedReader:
     __slots__ = ("_interval_ms", "_order", "_reader", "_time")
 
     def __init__(
-        self, reader: BytesReader, time: StreamTime, order: TimeOrder | None = None
+        self, reader: BytesReader, time: Segments | CommittedTime, order: TimeOrder | None = None
     ) -> None:
         self._reader = reader
         self._time = time

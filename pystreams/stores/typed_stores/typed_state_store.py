@@ -24,7 +24,7 @@ from pystreams.serdes import Serde, filled, filled_value, readers_deserializer, 
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
-from pystreams.stores.dirty_map.opening import any_entry
+from pystreams.stores.dirty_map.opening import first_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -188,7 +188,7 @@ class BufferedStateStore(StateStore):
 
     def holds_data(self) -> bool:
         """Return whether there is anything committed in the store; reads one entry."""
-        return any_entry(self._buffer.engine_range(None, None))
+        return first_entry(self._buffer.engine_range(None, None)) is not None
 
     def approximate_num_uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values waiting for `commit`; each key counts once."""

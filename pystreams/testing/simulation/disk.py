@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from pystreams.errors import (
     TaskLockedError,
 )
 from pystreams.ids import TaskId
+from pystreams.kernel.changes import apply_changes
 from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 from pystreams.testing.simulation.faults import Faults, Lifeline
 
@@ -55,8 +57,8 @@ class StoreFiles:
 
     def write(self, commit: Commit) -> None:
         """Apply one commit."""
-        _apply(self.data, commit.changes)
-        _apply(self.metadata, commit.metadata)
+        apply_changes(self.data, commit.changes)
+        apply_changes(self.metadata, commit.metadata)
         self._unflushed.append(commit)
 
     def drop_below(self, bound: bytes) -> None:
@@ -191,29 +193,21 @@ class SimulatedDirectories:
         self._disk.unlock(task_id, self._owner)
 
 
+@dataclass(slots=True)
 class SimulatedEngine:
     """A `KeyValueEngine` on a simulated disk.
 
-    Args:
+    Attributes:
         faults: Decides when it is flushed by itself.
         segmented: Whether it drops segments, as the engine of window and session stores does.
     """
 
-    def __init__(
-        self,
-        name: str,
-        disk: SimulatedDisk,
-        lifeline: Lifeline,
-        faults: Faults,
-        *,
-        segmented: bool = False,
-    ) -> None:
-        self._name = name
-        self._segmented = segmented
-        self._disk = disk
-        self._lifeline = lifeline
-        self._faults = faults
-        self._files: StoreFiles | None = None
+    name: str
+    disk: SimulatedDisk
+    lifeline: Lifeline
+    faults: Faults
+    segmented: bool = False
+    _files: StoreFiles | None = field(default=None, init=False)
 
     @property
     def persistent(self) -> bool:
@@ -224,10 +218,10 @@ class SimulatedEngine:
         self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
     ) -> None:
         """Open the store's files; only one engine may have them open."""
-        self._lifeline.pulse(f"open {directory.parent.parent.name} {self._name}")
-        files = self._disk.files(directory)
+        self.lifeline.pulse(f"open {directory.parent.parent.name} {self.name}")
+        files = self.disk.files(directory)
         if files.is_open:
-            raise StateStoreError(self._name, f"{directory} is open already")
+            raise StateStoreError(self.name, f"{directory} is open already")
         files.is_open = True
         self._files = files
 
@@ -260,18 +254,18 @@ class SimulatedEngine:
                 applied.
         """
         files = self._whole()
-        self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
-        self._faults.maybe_fail("write")
-        if delete_below is not None and not self._segmented:
+        self.lifeline.pulse(f"write {self.name} {len(changes)} keys")
+        self.faults.maybe_fail("write")
+        if delete_below is not None and not self.segmented:
             gone = dict.fromkeys(key for key in files.data if key < delete_below)
             changes = {**gone, **changes}
         files.write(Commit(dict(changes), dict(metadata)))
-        if self._faults.happens(self._faults.rates.background):
+        if self.faults.happens(self.faults.rates.background):
             files.flush()
-        self._lifeline.pulse(f"written {self._name}")
-        if delete_below is not None and self._segmented:
+        self.lifeline.pulse(f"written {self.name}")
+        if delete_below is not None and self.segmented:
             files.drop_below(delete_below)
-            self._lifeline.pulse(f"dropped {self._name}")
+            self.lifeline.pulse(f"dropped {self.name}")
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return the offsets."""
@@ -286,25 +280,17 @@ class SimulatedEngine:
         files, self._files = self._files, None
         if files is None:
             return
-        self._lifeline.pulse(f"close {self._name}")
+        self.lifeline.pulse(f"close {self.name}")
         files.flush()
         files.is_open = False
 
     def _whole(self) -> StoreFiles:
         files = self._open()
         if files.damaged:
-            raise StateStoreCorruptedError(self._name, "a block's checksum is wrong (simulated)")
+            raise StateStoreCorruptedError(self.name, "a block's checksum is wrong (simulated)")
         return files
 
     def _open(self) -> StoreFiles:
         if self._files is None:
-            raise StoreNotAvailableError(f"state store {self._name!r} is closed")
+            raise StoreNotAvailableError(f"state store {self.name!r} is closed")
         return self._files
-
-
-def _apply(target: dict[bytes, bytes], changes: Mapping[bytes, bytes | None]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            target.pop(key, None)
-        else:
-            target[key] = value

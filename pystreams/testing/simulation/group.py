@@ -56,40 +56,31 @@ class Member:
     owned: list[TopicPartition] = field(default_factory=list)
 
 
+@dataclass(slots=True)
 class GroupCoordinator:
     """Members, assignments and committed offsets of one group.
 
-    Args:
+    Attributes:
         partition_count: Returns the partition count of a topic.
         session_timeout_ms: After so long without a poll a member is out (ms).
-
-    Attributes:
         offsets: Committed offsets that everybody may see.
         refused: Partitions for which somebody tried to commit who had lost them.
         generation: Counts rebalances.
         rebalancing: Whether members are waited for (eager protocol).
     """
 
-    def __init__(
-        self,
-        partition_count: Callable[[str], int],
-        clock: Clock,
-        *,
-        session_timeout_ms: int,
-        incremental: bool,
-    ) -> None:
-        self.offsets: dict[TopicPartition, CommittedOffset] = {}
-        self.refused: set[TopicPartition] = set()
-        self.generation = 0
-        self.rebalancing = False
-        self.incremental = incremental
-        self._partition_count = partition_count
-        self._clock = clock
-        self._session_timeout_ms = session_timeout_ms
-        self._members: dict[str, Member] = {}
-        self._target: dict[str, list[TopicPartition]] = {}
-        self._last_member = 0
-        self._rotation = 0
+    partition_count: Callable[[str], int]
+    clock: Clock
+    session_timeout_ms: int
+    incremental: bool
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict, init=False)
+    refused: set[TopicPartition] = field(default_factory=set, init=False)
+    generation: int = field(default=0, init=False)
+    rebalancing: bool = field(default=False, init=False)
+    _members: dict[str, Member] = field(default_factory=dict, init=False)
+    _target: dict[str, list[TopicPartition]] = field(default_factory=dict, init=False)
+    _last_member: int = field(default=0, init=False)
+    _rotation: int = field(default=0, init=False)
 
     # ------------------------------------------------------------------ membership
 
@@ -105,7 +96,7 @@ class GroupCoordinator:
             f"{client_id}-{self._last_member}",
             tuple(topics),
             None if self.incremental else instance_id,
-            self._clock.monotonic_ms(),
+            self.clock.monotonic_ms(),
         )
         before = self._static_member(member.instance_id)
         self._members[member.member_id] = member
@@ -158,7 +149,7 @@ class GroupCoordinator:
 
     def touch(self, member: Member) -> None:
         """Note that a member polls."""
-        member.seen_ms = self._clock.monotonic_ms()
+        member.seen_ms = self.clock.monotonic_ms()
 
     def touch_all(self) -> None:
         """Let every member's session begin anew."""
@@ -167,11 +158,11 @@ class GroupCoordinator:
 
     def expire(self) -> list[str]:
         """Throw out members that have not polled for a session; return their ids."""
-        now = self._clock.monotonic_ms()
+        now = self.clock.monotonic_ms()
         gone = [
             member.member_id
             for member in self._members.values()
-            if now - member.seen_ms > self._session_timeout_ms
+            if now - member.seen_ms > self.session_timeout_ms
         ]
         for member_id in gone:
             del self._members[member_id]
@@ -290,7 +281,7 @@ class GroupCoordinator:
             readers = sorted(reading, key=self._rank)
             turn = self._rotation % len(readers)
             readers = readers[turn:] + readers[:turn]
-            count = self._partition_count(topic)
+            count = self.partition_count(topic)
             each, more = divmod(count, len(readers))
             start = 0
             for index, name in enumerate(readers):

@@ -65,32 +65,25 @@ class TransactionalId:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
+@dataclass(slots=True)
 class TransactionCoordinator:
     """Transactions of all producers.
 
-    Args:
+    Attributes:
         commit_offsets: Makes group offsets visible.
         faults: Decides in which order markers are written.
         timeout_ms: After so long an open transaction is aborted (ms).
     """
 
-    def __init__(
-        self,
-        log_of: Callable[[TopicPartition], PartitionLog],
-        commit_offsets: Callable[[Mapping[TopicPartition, CommittedOffset]], None],
-        clock: Clock,
-        faults: Faults,
-        timeout_ms: int,
-    ) -> None:
-        self._log_of = log_of
-        self._commit_offsets = commit_offsets
-        self._clock = clock
-        self._faults = faults
-        self._timeout_ms = timeout_ms
-        self._ids: dict[str, TransactionalId] = {}
-        self._committed: set[int] = set()
-        self._last_number = 0
-        self._late: list[Callable[[], None]] = []
+    log_of: Callable[[TopicPartition], PartitionLog]
+    commit_offsets: Callable[[Mapping[TopicPartition, CommittedOffset]], None]
+    clock: Clock
+    faults: Faults
+    timeout_ms: int
+    _ids: dict[str, TransactionalId] = field(default_factory=dict, init=False)
+    _committed: set[int] = field(default_factory=set, init=False)
+    _last_number: int = field(default=0, init=False)
+    _late: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     # ------------------------------------------------------------------ producers
 
@@ -143,7 +136,7 @@ class TransactionCoordinator:
     def fence(self, name: str) -> None:
         """Do what a producer of the same id does that begins elsewhere."""
         if name in self._ids:
-            self._faults.note(f"broker fences {name}")
+            self.faults.note(f"broker fences {name}")
             self.init(name)
 
     # ------------------------------------------------------------------ late requests
@@ -173,9 +166,9 @@ class TransactionCoordinator:
 
     def maybe_deliver_late(self) -> None:
         """Meet one of the requests that are late, perhaps; nobody waits for its answer."""
-        if self._late and self._faults.happens(self._faults.rates.background):
-            deliver = self._late.pop(self._faults.random.randrange(len(self._late)))
-            self._faults.note("broker meets a late request")
+        if self._late and self.faults.happens(self.faults.rates.background):
+            deliver = self._late.pop(self.faults.random.randrange(len(self._late)))
+            self.faults.note("broker meets a late request")
             with suppress(TaskMigratedError):
                 deliver()
 
@@ -185,14 +178,14 @@ class TransactionCoordinator:
         """Write one marker of some prepared transaction, if there is one."""
         prepared = [entry for entry in self._ids.values() if entry.prepared]
         if prepared:
-            self._write_marker(self._faults.random.choice(prepared))
+            self._write_marker(self.faults.random.choice(prepared))
 
     def expire(self) -> None:
         """Abort transactions that are open for too long, and fence their producers."""
         for entry in self._ids.values():
-            open_ms = self._clock.monotonic_ms() - entry.started_ms
-            if entry.state is TransactionState.ONGOING and open_ms > self._timeout_ms:
-                self._faults.note(f"broker transaction of {entry.name} timed out")
+            open_ms = self.clock.monotonic_ms() - entry.started_ms
+            if entry.state is TransactionState.ONGOING and open_ms > self.timeout_ms:
+                self.faults.note(f"broker transaction of {entry.name} timed out")
                 entry.epoch += 1
                 self._prepare(entry, commit=False)
 
@@ -252,12 +245,12 @@ class TransactionCoordinator:
             self._last_number += 1
             entry.state = TransactionState.ONGOING
             entry.number = self._last_number
-            entry.started_ms = self._clock.monotonic_ms()
+            entry.started_ms = self.clock.monotonic_ms()
 
     def _prepare(self, entry: TransactionalId, *, commit: bool) -> None:
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         entry.state = state
-        self._faults.note(f"broker {entry.name} transaction {entry.number}: {state.value}")
+        self.faults.note(f"broker {entry.name} transaction {entry.number}: {state.value}")
         if commit:
             self._committed.add(entry.number)
         else:
@@ -269,12 +262,12 @@ class TransactionCoordinator:
         places: list[TopicPartition | None] = list(entry.partitions)
         if entry.offsets:
             places.append(None)
-        place = self._faults.random.choice(places) if places else None
+        place = self.faults.random.choice(places) if places else None
         if place is not None:
-            self._log_of(place).write_marker(entry.number, committed=committed)
+            self.log_of(place).write_marker(entry.number, committed=committed)
             del entry.partitions[place]
         else:
-            self._commit_offsets(entry.offsets)
+            self.commit_offsets(entry.offsets)
             entry.offsets.clear()
         if not entry.partitions and not entry.offsets:
             entry.state = TransactionState.EMPTY

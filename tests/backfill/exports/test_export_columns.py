@@ -13,7 +13,7 @@ from pystreams import StoreKind, serdes
 from pystreams.backfill.exports.columns import exported
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.spark.changelog_state import current_state
-from pystreams.stores.contracts.spec import Retention
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.custom.kind import CUSTOM
@@ -38,12 +38,15 @@ def at(seconds: float) -> datetime:
 
 def rows(spark: Any, changelog: StoreChangelog, messages: list[Message]) -> list[dict[str, Any]]:
     state = current_state(frame(spark, changelog.store, {0: messages}), changelog)
-    found = exported(state, changelog, changelog.key_serde, changelog.value_serde)
+    found = exported(state, changelog, changelog.spec.key_serde, changelog.spec.value_serde)
     return sorted((row.asDict() for row in found.collect()), key=str)
 
 
 def changelog(kind: StoreKind, retention: Retention | None = None) -> StoreChangelog:
-    return StoreChangelog("s", "app-s-changelog", 0, 1, kind, retention, serdes.STRING, serdes.LONG)
+    spec = StoreSpec(
+        "s", kind, retention=retention, key_serde=serdes.STRING, value_serde=serdes.LONG
+    )
+    return StoreChangelog(spec, "app-s-changelog", 0, 1)
 
 
 def test_key_value_store(spark: Any) -> None:
@@ -112,7 +115,7 @@ def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
     unknown = [Message(b"k", b"v", 0, -1)]
 
     def untyped(kind: StoreKind) -> StoreChangelog:
-        return StoreChangelog("s", "app-s-changelog", 0, 1, kind)
+        return StoreChangelog(StoreSpec("s", kind), "app-s-changelog", 0, 1)
 
     (of_buffer,) = rows(spark, untyped(BUFFER), buffered)
     (of_own,) = rows(spark, untyped(CUSTOM), unknown)
@@ -135,7 +138,7 @@ def test_windows_that_a_suppression_holds_back_have_their_times(
     suffix: bytes, times: dict[str, Any], spark: Any
 ) -> None:
     kind = SuppressKind(window_bytes=len(suffix))
-    held = StoreChangelog("s", "app-s-changelog", 0, 1, kind)
+    held = StoreChangelog(StoreSpec("s", kind), "app-s-changelog", 0, 1)
 
     (found,) = rows(spark, held, [Message(b"a" + suffix, b"change", 0, AT_MS)])
 

@@ -76,13 +76,14 @@ def test_exported_rows_are_those_of_the_store(
         }
 
     state = current_state(frame(spark, store, {0: logged}), changelog)
-    rows = exported(state, changelog, changelog.key_serde, changelog.value_serde).collect()
+    spec = changelog.spec
+    rows = exported(state, changelog, spec.key_serde, spec.value_serde).collect()
 
     found = {(row.key, row.window_start, row.window_end): row.value for row in rows}
     assert expected
     assert expected.items() <= found.items()
     # A segment goes as a whole: what is left of it beyond the retention is exported, too.
-    assert changelog.retention is not None
-    age = timedelta(milliseconds=changelog.retention.retention_ms)
+    assert spec.retention is not None
+    age = timedelta(milliseconds=spec.retention.retention_ms)
     times = {row: row[2] if kind == "sessions" else row[1] for row in found}
     assert all(times[row] <= max(times.values()) - age for row in found.keys() - expected.keys())

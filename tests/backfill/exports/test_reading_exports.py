@@ -78,7 +78,7 @@ def test_what_an_export_holds_restores_the_store(
         ]
         expected = dumped(driver, store)
     state = current_state(frame(spark, store, {0: logged}), changelog)
-    rows = exported(state, changelog, changelog.key_serde, changelog.value_serde)
+    rows = exported(state, changelog, changelog.spec.key_serde, changelog.spec.value_serde)
     rows.write.parquet(f"file://{tmp_path / store}")
     manifest(tmp_path)
 

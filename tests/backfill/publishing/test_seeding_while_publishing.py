@@ -20,6 +20,7 @@ from pystreams.backfill.publishing.store_seeder import StateSeeder
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.publishing_mark import published_by
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
+from pystreams.runtime.ports import ConsumerPort, ProducerPort
 from pystreams.testing.simulation import FaultRates, SimulatedCrash
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -208,12 +209,12 @@ def test_group_is_handed_over_after_the_stores_are_there(
     hand_over = publisher._hand_over
     seen: list[object] = []
 
-    def look(consumer: object) -> None:
+    def look(consumer: ConsumerPort, producer: ProducerPort) -> None:
         arena.broker.settle()
         offsets = arena.broker.group.offsets.values()
         seen.append({published_by(offset.metadata) for offset in offsets})
         seen.append(len(scene_of(arena, state).seeded()))
-        hand_over(consumer)  # type: ignore[arg-type]
+        hand_over(consumer, producer)
 
     publisher._hand_over = look  # type: ignore[method-assign]
     done = publisher.run(seeder_of(arena, state))

@@ -16,6 +16,7 @@ from pystreams.backfill.rescaling.moved_rows import moved_rows
 from pystreams.backfill.spark.failures import failure_in
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import RecordMetadata
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
@@ -70,7 +71,7 @@ def messages(rows: list[Result], task: int) -> list[Message]:
 
 def places(store: str, rows: list[Result]) -> set[tuple[bytes, int]]:
     """Which key is in which task."""
-    layout = changelog(store, 1).kind.key_layout
+    layout = changelog(store, 1).spec.kind.key_layout
     head, tail = layout.head_bytes, layout.tail_bytes
     return {
         (row.key[head : len(row.key) - tail], row.task)
@@ -129,7 +130,7 @@ def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
         ]
         for number in range(2)
     }
-    one = StoreChangelog("buffer", "app-buffer-changelog", 0, 2, BUFFER)
+    one = StoreChangelog(StoreSpec("buffer", BUFFER), "app-buffer-changelog", 0, 2)
 
     rows = moved(spark, one, old, 2, 5)
 
@@ -151,7 +152,9 @@ def test_windows_that_a_suppression_holds_back_go_where_their_keys_go(spark: Any
     }
     for message in (*old[0], *old[1]):
         message.message_headers = VERSION_3
-    store = StoreChangelog("held", "app-held-changelog", 0, 2, SuppressKind(window_bytes=8))
+    store = StoreChangelog(
+        StoreSpec("held", SuppressKind(window_bytes=8)), "app-held-changelog", 0, 2
+    )
     records = frame(spark, "held", old)
 
     rows = moved_rows(spark, records, subtopology(store, 2, 5), begins(5)).collect()
@@ -179,7 +182,9 @@ def test_subscriptions_go_where_the_rows_are_that_they_are_for(old: int, spark: 
         for number in range(old)
     }
     serde = SubscriptionSerde(serdes.STRING, "topic", "held")
-    held = StoreChangelog("held", "app-held-changelog", 0, old, KEY_VALUE, value_serde=serde)
+    held = StoreChangelog(
+        StoreSpec("held", KEY_VALUE, value_serde=serde), "app-held-changelog", 0, old
+    )
 
     rows = moved(spark, held, changelogs, old, 5)
 

@@ -15,7 +15,6 @@ from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import Retention
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
-from pystreams.stores.engines.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
@@ -131,7 +130,7 @@ def test_memory_of_a_stores_own_is_refused_with_the_key_to_set(method: str, tmp_
 @pytest.mark.usefixtures("_memory_as_before")
 def test_many_stores_stay_within_the_configured_total(tmp_path: Path) -> None:
     cache_bytes, write_buffer_bytes = MEBIBYTE, 2 * MEBIBYTE
-    configure_shared_memory(block_cache_bytes=cache_bytes, write_buffer_bytes=write_buffer_bytes)
+    MEMORY.configure(block_cache_bytes=cache_bytes, write_buffer_bytes=write_buffer_bytes)
     of_others = MEMORY.used_bytes()
     engines = [RocksDBEngine(f"s{number}", timestamped=False) for number in range(STORES)]
     try:
@@ -161,13 +160,13 @@ def test_many_stores_stay_within_the_configured_total(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_memory_as_before")
 def test_usage_is_told_part_by_part(tmp_path: Path) -> None:
     # Nothing is flushed, whatever stores of others hold.
-    room = 5 * MEBIBYTE + shared_memory_usage().write_buffers
-    configure_shared_memory(block_cache_bytes=3 * MEBIBYTE, write_buffer_bytes=room)
+    room = 5 * MEBIBYTE + MEMORY.usage().write_buffers
+    MEMORY.configure(block_cache_bytes=3 * MEBIBYTE, write_buffer_bytes=room)
     engine = RocksDBEngine("s", timestamped=False)
     engine.open(tmp_path)
-    empty = shared_memory_usage()
+    empty = MEMORY.usage()
     engine.write({b"%08d" % number: b"v" * 100 for number in range(1_000)}, {})
-    written = shared_memory_usage()
+    written = MEMORY.usage()
     engine.close()
 
     assert written.block_cache_capacity == 3 * MEBIBYTE

@@ -22,7 +22,7 @@ from pystreams.cli.options.groups import (
     spark_options,
     topology_argument,
 )
-from pystreams.cli.options.http import HttpFlags, http_options
+from pystreams.cli.options.http import PORT_MAX, HttpFlags, http_options
 from pystreams.cli.processes.first_backfill import (
     FirstBackfill,
     FirstBackfillOptions,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pystreams.cli.display.live_line import LiveDisplay
     from pystreams.cli.processes.client_run import RunningStreams
     from pystreams.config import StreamsConfig
-
-_PORT_MAX = 65_535
 
 _log = get_logger("pystreams.cli")
 
@@ -126,7 +124,7 @@ _run_options = grouped(
     ),
     click.option(
         "--metrics-port",
-        type=click.IntRange(0, _PORT_MAX),
+        type=click.IntRange(0, PORT_MAX),
         metavar="PORT",
         help="Serve metrics to Prometheus on this port; process n of --processes on PORT + n - 1. "
         "Short for -c metrics.prometheus.port=PORT.",
@@ -293,7 +291,7 @@ def configuration_of_run(
     first = config.metrics_prometheus_port
     if first <= 0:
         return config
-    if first + options.processes - 1 > _PORT_MAX:
+    if first + options.processes - 1 > PORT_MAX:
         raise click.UsageError(
             f"metrics.prometheus.port={first} leaves no ports for {options.processes} processes, "
             "which take one each from there: choose a lower one"

@@ -34,6 +34,7 @@ from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
+    from pystreams.backfill.sources.history import WantedTopics
     from pystreams.backfill.staging.directory import Manifest
     from pystreams.cli.application.topology_loader import LoadedTopology
     from pystreams.cli.display.backfill_progress import BackfillDisplay
@@ -190,18 +191,13 @@ class _Backfill:
 
     def _archive(self) -> ArchiveSource:
         from pystreams.backfill import ArchiveSource
+        from pystreams.backfill.sources.history import WantedTopics
 
         reader, path = self._history.reader()
-        broker_partitions = {}
-        if self._admin is not None:
-            plan = self._plan
-            wanted = {*plan.source_topics(), *plan.global_topics(), *plan.sink_topics()}
-            patterns = self._plan.source_patterns()
-            broker_partitions = {
-                topic: count
-                for topic, count in self._admin.partition_counts().items()
-                if topic in wanted or any(pattern.fullmatch(topic) for pattern in patterns)
-            }
+        wanted = WantedTopics.of(self._plan, None)
+        known = {} if self._admin is None else self._admin.partition_counts()
+        own = {*wanted.among(known), *wanted.written}
+        broker_partitions = {topic: count for topic, count in known.items() if topic in own}
         archive = ArchiveSource(
             path,
             reader,
@@ -213,14 +209,11 @@ class _Backfill:
             broker_partitions,
         )
         if self._results.publish and not self._results.dry_run:
-            self._refuse_guessed_partitions(archive)
+            self._refuse_guessed_partitions(archive, wanted)
         return archive
 
-    def _refuse_guessed_partitions(self, archive: ArchiveSource) -> None:
+    def _refuse_guessed_partitions(self, archive: ArchiveSource, wanted: WantedTopics) -> None:
         """See that results can be published before they are made; see `History`."""
-        from pystreams.backfill.sources.history import WantedTopics
-
-        wanted = WantedTopics.of(self._plan, None)
         if archive.guesses_partitions(wanted.among(archive.known_partitions)):
             raise click.UsageError(
                 "--column partition= says that the archive has no partitions, and with "

@@ -105,7 +105,7 @@ def _show(done: Exported) -> None:
     rows = [
         (
             exported.changelog.store,
-            exported.changelog.kind.name,
+            exported.changelog.spec.kind.name,
             str(exported.changelog.num_partitions),
             f"{exported.rows:,}",
         )

@@ -13,7 +13,7 @@ from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.cli.options.values import pairs
 from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, all_partitions
 
 if TYPE_CHECKING:
     from pystreams.runtime.ports import AdminPort
@@ -142,9 +142,7 @@ def describe(names: tuple[str, ...], *, as_json: bool, application: ApplicationO
     with streams_errors_as_exit_codes():
         admin = _admin(application)
         counts = _counts_of(admin, names)
-        ranges = admin.offset_ranges(
-            [TopicPartition(name, number) for name in counts for number in range(counts[name])]
-        )
+        ranges = admin.offset_ranges(all_partitions(counts, counts))
         settings = admin.topic_settings(list(counts))
     described = {
         name: _Description(

@@ -24,36 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.key_value import KeyValueEngine
+from pystreams.kernel.changes import apply_changes
 from pystreams.stores.contracts.many_keys import get_many
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
+    from pystreams.stores.engines.rocksdb.engine import RocksDBEngine
+    from pystreams.stores.engines.rocksdb.segments import RocksDBSegmentEngine
 
 RUN_ENTRIES = 100_000
 RUN_BYTES = 32 << 20
 
 _ABSENT: Any = object()
-
-
-class IngestingEngine(KeyValueEngine, Protocol):
-    """An engine that takes whole sorted files."""
-
-    def ingest(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Apply data, durably, in any order of keys; None deletes.
-
-        Raises:
-            StateStoreError: The disk is full or gone; some of it may be applied.
-        """
-
-    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
-        """Apply metadata, durably.
-
-        Raises:
-            StateStoreError: The disk is full or gone.
-        """
 
 
 class BulkLoadEngine:
@@ -69,7 +53,7 @@ class BulkLoadEngine:
 
     def __init__(
         self,
-        engine: IngestingEngine,
+        engine: RocksDBEngine | RocksDBSegmentEngine,
         *,
         run_entries: int = RUN_ENTRIES,
         run_bytes: int = RUN_BYTES,
@@ -137,11 +121,7 @@ class BulkLoadEngine:
         self._waiting_bytes += sum(map(len, changes)) + sum(
             len(value) for value in changes.values() if value is not None
         )
-        for name, value in metadata.items():
-            if value is None:
-                self._metadata.pop(name, None)
-            else:
-                self._metadata[name] = value
+        apply_changes(self._metadata, metadata)
         if len(self._waiting) >= self._run_entries or self._waiting_bytes >= self._run_bytes:
             self._ingest_waiting()
 

@@ -26,6 +26,7 @@ from rocksdict import (
 )
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
+from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
@@ -254,11 +255,7 @@ class Database:
             write(native, make_batch, self._write_options)
         except Exception as error:
             raise self.error("can't be written", error) from error
-        for key, value in metadata.items():
-            if value is None:
-                self._metadata.pop(key, None)
-            else:
-                self._metadata[key] = value
+        apply_changes(self._metadata, metadata)
 
     def ingest(self, family: Rdict, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Add entries to a family as one sorted file; durable when this returns.

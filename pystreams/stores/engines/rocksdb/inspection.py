@@ -8,6 +8,8 @@ it: the copy is as of the last flush, of all column families together.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rocksdict import AccessType, Options, Rdict
@@ -56,21 +58,38 @@ def verified(name: str, directory: Path) -> dict[str, int]:
         StateStoreError: It can't be read, or is damaged; says what RocksDB met.
     """
     database = Database(name)
-    families = dict.fromkeys(database.present_families(directory), Options(raw_mode=True))
-    counts: dict[str, int] = {}
+    families = database.present_families(directory)
+    with opened_to_read(database, families) as native:
+        return {
+            family: sum(1 for _ in database.iterate(native.get_column_family(family)))
+            for family in sorted(families)
+        }
+
+
+@contextmanager
+def opened_to_read(database: Database, families: Iterable[str]) -> Iterator[Rdict]:
+    """Open what is in a database's directory; nothing of it changes.
+
+    Args:
+        families: The column families that are there.
+
+    Raises:
+        StateStoreError: It can't be read, or is damaged; says what RocksDB met.
+    """
+    options = Options(raw_mode=True)
     try:
         native = Rdict(
-            str(directory),
-            Options(raw_mode=True),
-            families,
+            str(database.directory),
+            options,
+            dict.fromkeys(families, options),
             access_type=AccessType.read_only(error_if_log_file_exist=False),
         )
-        for family in sorted(families):
-            entries = database.iterate(native.get_column_family(family))
-            counts[family] = sum(1 for _ in entries)
+        database.native = native  # Else what can't be read is told to be closed.
+        yield native
         native.close()
     except StateStoreError:
         raise
     except Exception as error:
         raise database.error("can't be read", error) from error
-    return counts
+    finally:
+        database.native = None

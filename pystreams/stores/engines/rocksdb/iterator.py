@@ -11,34 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from rocksdict import Rdict, ReadOptions
+from rocksdict import Rdict, RdictIter, ReadOptions
 
 from pystreams.errors import StoreNotAvailableError
 
 _FEW = 8
 """So many entries are read at once, because an iterator with a life of its own costs more."""
-
-
-class NativeIterator(Protocol):
-    """What is used of rocksdict's `RdictIter`."""
-
-    def seek(self, key: bytes) -> None:
-        """Stand on the first key at or behind a key."""
-
-    def status(self) -> None:
-        """Raise if the iterator stopped at something else than the end."""
-
-    def key(self) -> Any:
-        """Return the key it stands on, or None when it stands on none."""
-
-    def value(self) -> Any:
-        """Return the value it stands on."""
-
-    def next(self) -> None:
-        """Go on in key order."""
-
-    def prev(self) -> None:
-        """Go on against key order."""
 
 
 class IteratedEngine(Protocol):
@@ -59,7 +37,7 @@ class RocksDBIterator:
     def __init__(
         self,
         engine: IteratedEngine,
-        native: NativeIterator,
+        native: RdictIter,
         options: object,
         start: bytes | None,
         *,
@@ -68,7 +46,7 @@ class RocksDBIterator:
         self._engine = engine
         self._options = options  # For as long as `native` may be used, see above.
         self._lowest = (start or b"") if reverse else b""
-        self._native: NativeIterator | None = native
+        self._native: RdictIter | None = native
         self._step: Any = native.prev if reverse else native.next
         self._ended = False
 
@@ -112,7 +90,7 @@ def read_if_few(family: Rdict, start: bytes, end: bytes) -> list[tuple[bytes, by
     """Return what is from `start` (inclusive) to `end` (exclusive); None if that is not little."""
     options = ReadOptions()
     options.set_iterate_upper_bound(end)
-    native: NativeIterator = family.iter(options)
+    native: RdictIter = family.iter(options)
     entries: list[tuple[bytes, bytes]] = []
     try:
         native.seek(start)

@@ -44,7 +44,10 @@ class RocksDBMemory:
         self.write_buffer_manager = WriteBufferManager(write_buffer_bytes, allow_stall=False)
 
     def configure(self, block_cache_bytes: int, write_buffer_bytes: int) -> None:
-        """Set both totals, in bytes."""
+        """Set both totals, in bytes; called by the runtime at start, also while stores are open.
+
+        Several clients in one process share the memory: the one started last decides.
+        """
         self.block_cache_bytes = block_cache_bytes
         self.write_buffer_bytes = write_buffer_bytes
         self.cache.set_capacity(block_cache_bytes)

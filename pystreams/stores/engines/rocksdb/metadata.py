@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocksdict import AccessType, Options, Rdict
-
 from pystreams.stores.engines.rocksdb.database import OFFSETS_CF, Database
+from pystreams.stores.engines.rocksdb.inspection import opened_to_read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,19 +20,8 @@ def read_metadata(name: str, directory: Path) -> dict[bytes, bytes]:
     if not (directory / "CURRENT").exists():
         return {}
     database = Database(name)
-    families = dict.fromkeys(database.present_families(directory), Options(raw_mode=True))
+    families = database.present_families(directory)
     if OFFSETS_CF not in families:
         return {}
-    try:
-        native = Rdict(
-            str(directory),
-            Options(raw_mode=True),
-            families,
-            access_type=AccessType.read_only(error_if_log_file_exist=False),
-        )
-        entries = database.iterate(native.get_column_family(OFFSETS_CF))
-        found = dict(entries)
-        native.close()
-    except Exception as error:
-        raise database.error("can't be read", error) from error
-    return found
+    with opened_to_read(database, families) as native:
+        return dict(database.iterate(native.get_column_family(OFFSETS_CF)))

@@ -24,9 +24,7 @@ class BufferKind(StoreKind):
     def build(self, spec: StoreSpec, engine: KeyValueEngine) -> TimeOrderedBuffer:
         """Return a new store; it is transactional, whatever the spec."""
         return TimeOrderedBuffer(
-            BufferedKeyValueStore(
-                spec.name, engine, value_prefix_bytes=0, caching=False, restored=restored_records
-            )
+            BufferedKeyValueStore(spec.name, engine, restored=restored_records)
         )
 
 

@@ -41,6 +41,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
+from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.kinds.buffer.passage import Passage
 from pystreams.stores.kinds.buffer.waiting_line import NEVER, Place, WaitingLine
 from pystreams.stores.kinds.buffer.waiting_record import (
@@ -187,9 +188,7 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
-        entries = self._buffer.range(None, None, reverse=True)
-        last = next(entries, None)
-        entries.close()
+        last = first_entry(self._buffer.range(None, None, reverse=True))
         return -1 if last is None else time_of(last[0])
 
     def init(self, context: StateStoreContext) -> None:

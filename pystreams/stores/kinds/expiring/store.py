@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pystreams.stores.dirty_map.opening import any_entry
+from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES
 from pystreams.stores.files.metadata import EXPIRING
 from pystreams.stores.kinds.expiring.layout import ROW, ROWS_END, timestamp_of
@@ -85,7 +85,7 @@ class ExpiringStore(TypedStore[K, R]):
 
     def holds_data(self) -> bool:
         """Return whether there is anything committed in the store; reads one entry."""
-        return any_entry(self._buffer.engine_range(ROW, ROWS_END))
+        return first_entry(self._buffer.engine_range(ROW, ROWS_END)) is not None
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed and not over."""
@@ -126,7 +126,7 @@ class ExpiringStore(TypedStore[K, R]):
     def _check_layout(self) -> None:
         if self._buffer.metadata.committed_total(EXPIRING):
             return
-        if any_entry(self._buffer.engine_range(None, None)):
+        if first_entry(self._buffer.engine_range(None, None)) is not None:
             self._refuse_layout("it was written without ttl_ms, and has no index by time")
 
     def _logged_keys(self) -> Callable[[bytes], Any]:

@@ -58,7 +58,6 @@ class BufferedLruStore(BufferedKeyValueStore):
             name,
             engine,
             value_prefix_bytes=value_prefix_bytes,
-            caching=False,
             restored=self._restored_within_size,
         )
         self._max_entries = max_entries

@@ -60,9 +60,7 @@ class SuppressKind(StoreKind):
             return buffer.metadata
 
         restored = RestoredChanges(spec.name, engine, totals, committed)
-        buffer = BufferedKeyValueStore(
-            spec.name, engine, value_prefix_bytes=0, caching=False, restored=restored
-        )
+        buffer = BufferedKeyValueStore(spec.name, engine, restored=restored)
         return SuppressionBuffer(buffer, totals, spec.key_serde, spec.value_serde)
 
 

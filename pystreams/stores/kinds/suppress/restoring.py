@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
@@ -72,26 +73,20 @@ class BufferTotals:
         self.stream_time = committed.committed_stream_time()
 
 
+@dataclass(slots=True)
 class RestoredChanges:
     """Turns changelog records into changes of an engine, and counts them.
 
-    Args:
+    Attributes:
         store: The store's name, for error messages.
         totals: What is known of it, kept up to date.
         committed: What to count from; whatever was counted and not written is forgotten.
     """
 
-    def __init__(
-        self,
-        store: str,
-        engine: KeyValueEngine,
-        totals: BufferTotals,
-        committed: Callable[[], StoreMetadata],
-    ) -> None:
-        self._store = store
-        self._engine = engine
-        self._totals = totals
-        self._committed = committed
+    store: str
+    engine: KeyValueEngine
+    totals: BufferTotals
+    committed: Callable[[], StoreMetadata]
 
     def __call__(self, messages: Sequence[ConsumedMessage]) -> Changes:
         """Return the changes that records of one partition make.
@@ -99,13 +94,13 @@ class RestoredChanges:
         Raises:
             StateStoreError: A record is in none of the known formats.
         """
-        totals = self._totals
-        totals.go_back_to(self._committed())
+        totals = self.totals
+        totals.go_back_to(self.committed())
         keys = list({key: None for message in messages if (key := message.key()) is not None})
         held: dict[bytes, bytes | None] = dict.fromkeys(keys)
         if totals.records:
             stored_keys = list(map(keyed, keys))
-            held.update(zip(keys, get_many(self._engine, stored_keys), strict=True))
+            held.update(zip(keys, get_many(self.engine, stored_keys), strict=True))
         changes: Changes = {}
         for message in messages:
             key = message.key()
@@ -147,7 +142,7 @@ class RestoredChanges:
     ) -> StateStoreError:
         shown = "without a version" if version is None else f"of version {version.hex()}"
         return StateStoreError(
-            self._store,
+            self.store,
             f"the record at offset {message.offset()} of {message.topic()}-{message.partition()}, "
             f"{shown}, is no buffered change that can be read ({why}): a changelog of newer "
             "software, or of something else. Run what wrote it, or give the suppression another "

@@ -39,7 +39,7 @@ from pystreams.stores.dirty_map.write_through import WriteThroughKeyValueStore
 from pystreams.stores.files.metadata import SEGMENT_INTERVAL, pack_long
 from pystreams.stores.kinds.versioned.dump import dumped_versions
 from pystreams.stores.kinds.versioned.layout import check_layout, first_rows
-from pystreams.stores.kinds.versioned.reader import SegmentIndex, Version, VersionReader
+from pystreams.stores.kinds.versioned.reader import RowReader, SegmentIndex, Version, VersionReader
 from pystreams.stores.kinds.versioned.restoring import RestoredPut, RestoredRows
 from pystreams.stores.kinds.versioned.writer import VersionWriter
 from pystreams.stores.time_segments.segments import (
@@ -71,12 +71,10 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     """
 
     def __init__(self, name: str, engine: KeyValueEngine, retention: Retention) -> None:
-        super().__init__(name, engine, value_prefix_bytes=0, caching=False, restored=self._replayed)
+        super().__init__(name, engine, restored=self._replayed)
         self._segments = Segments(retention.retention_ms, retention.segment_interval_ms)
         self._index = SegmentIndex()
-        self._reader = VersionReader(
-            self.get, self._index, self._segments, expired_read=self._warn_of_expired_read
-        )
+        self.reader = self.reader_over(self.get)
         self.metadata.stream_time = lambda: self._segments.stream_time
         self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
         self._log_put: Callable[[ProducedRecord], None] = log_to(None)
@@ -139,7 +137,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
             TypeError: It is no whole number.
             OverflowError: It is greater than any there is.
         """
-        if index(timestamp) < self._reader.history_begins():
+        if index(timestamp) < self.reader.history_begins():
             self._drop_put(timestamp)
             return PUT_RETURN_CODE_NOT_PUT
         if timestamp < 0:
@@ -153,31 +151,17 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def delete(self, key: bytes, timestamp: int) -> Version | None:
         """End the version that is valid at a time (ms), log that, and return it as it was."""
-        if timestamp < self._reader.history_begins():
+        if timestamp < self.reader.history_begins():
             self._drop_put(timestamp)
             return None
-        existing = self._reader.as_of(key, timestamp)
+        existing = self.reader.as_of(key, timestamp)
         self.put(key, None, timestamp)
         return existing
 
     # Reads
 
-    def latest(self, key: bytes) -> Version | None:
-        """Return the latest version of a key, or None."""
-        return self._reader.latest(key)
-
-    def as_of(self, key: bytes, timestamp: int) -> Version | None:
-        """Return the version of a key that is valid at a time (ms), or None."""
-        return self._reader.as_of(key, timestamp)
-
-    def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
-        """Return the versions of a key valid somewhere between two times, newest first."""
-        return self._reader.between(key, from_time, to_time)
-
-    def versions_view(self, isolation_level: IsolationLevel) -> VersionReader:
-        """Return a reader for other threads."""
-        committed = sees_commits_only(self, isolation_level)
-        read = view_of(self, isolation_level).get
+    def reader_over(self, read: RowReader, *, committed: bool = False) -> VersionReader:
+        """Return a reader of versions whose rows another function reads."""
         return VersionReader(
             read,
             self._index,
@@ -186,10 +170,15 @@ class BufferedVersionedStore(BufferedKeyValueStore):
             expired_read=self._warn_of_expired_read,
         )
 
+    def versions_view(self, isolation_level: IsolationLevel) -> VersionReader:
+        """Return a reader for other threads."""
+        committed = sees_commits_only(self, isolation_level)
+        return self.reader_over(view_of(self, isolation_level).get, committed=committed)
+
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
         live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live)
-        return dumped_versions(self, live, self._reader.history_begins())
+        return dumped_versions(self, live, self.reader.history_begins())
 
     # Inside
 

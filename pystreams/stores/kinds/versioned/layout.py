@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
+from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.kinds.versioned.reader import LATEST_PREFIX
 from pystreams.stores.kinds.versioned.segment import BOUNDS_BYTES, next_timestamp
 from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, segment_id_of, segment_prefix
@@ -63,9 +64,7 @@ def first_rows(buffer: BufferedKeyValueStore) -> Iterator[tuple[bytes, bytes]]:
     """Iterate over the first committed row of each segment, ascending, with one seek for each."""
     start = None
     while True:
-        entries = buffer.engine_range(start, LATEST_PREFIX)
-        entry = next(entries, None)
-        entries.close()
+        entry = first_entry(buffer.engine_range(start, LATEST_PREFIX))
         if entry is None:
             return
         yield entry

@@ -26,6 +26,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pystreams.stores.kinds.versioned.segment import find, find_all, min_timestamp, next_timestamp
 from pystreams.stores.time_segments.segments import Segments, segment_prefix
@@ -91,42 +92,32 @@ class SegmentIndex:
         return ids[bisect_left(ids, oldest) :][::-1]
 
 
+@dataclass(slots=True)
 class VersionReader:
     """Reads versions: for the store's owner, or for other threads.
 
-    Args:
+    Attributes:
         index: Where there are rows.
         segments: Stream time and history retention.
         committed: Go by the stream time of the last commit, not by the present one.
         expired_read: Hears of reads of what history has left; in the reader's thread.
     """
 
-    __slots__ = ("_committed", "_expired_read", "_index", "_read", "_segments")
-
-    def __init__(
-        self,
-        read: RowReader,
-        index: SegmentIndex,
-        segments: Segments,
-        *,
-        committed: bool = False,
-        expired_read: ExpiredRead = lambda _time, _stream_time: None,
-    ) -> None:
-        self._read = read
-        self._index = index
-        self._segments = segments
-        self._committed = committed
-        self._expired_read = expired_read
+    read: RowReader
+    index: SegmentIndex
+    segments: Segments
+    committed: bool = False
+    expired_read: ExpiredRead = lambda _time, _stream_time: None
 
     def history_begins(self) -> int:
         """Return the oldest time (ms) that history retention covers; may be negative."""
-        segments = self._segments
-        now = segments.committed_stream_time if self._committed else segments.stream_time
+        segments = self.segments
+        now = segments.committed_stream_time if self.committed else segments.stream_time
         return now - segments.retention_ms
 
     def latest(self, key: bytes) -> Version | None:
         """Return the latest version of a key, or None."""
-        stored = self._read(LATEST_PREFIX + key)
+        stored = self.read(LATEST_PREFIX + key)
         return None if stored is None else (stored[8:], latest_timestamp(stored), None)
 
     def as_of(self, key: bytes, timestamp: int) -> Version | None:
@@ -135,9 +126,9 @@ class VersionReader:
         Before the beginning of history the latest version, if it is as old, and else nothing.
         """
         while True:
-            ids = self._index.ids
+            ids = self.index.ids
             found = self._look_as_of(key, timestamp)
-            if found is not None or self._index.ids is ids:
+            if found is not None or self.index.ids is ids:
                 return found
 
     def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
@@ -152,9 +143,9 @@ class VersionReader:
             to_time: The last millisecond; None leaves it open.
         """
         while True:
-            ids = self._index.ids
+            ids = self.index.ids
             found = self._look_between(key, from_time, to_time)
-            if self._index.ids is ids:
+            if self.index.ids is ids:
                 return found
 
     def _look_as_of(self, key: bytes, timestamp: int) -> Version | None:
@@ -163,10 +154,10 @@ class VersionReader:
             return latest
         history_begins = self.history_begins()
         if timestamp < history_begins:
-            self._expired_read(timestamp, history_begins + self._segments.retention_ms)
+            self.expired_read(timestamp, history_begins + self.segments.retention_ms)
             return None
-        read = self._read
-        for segment_id in self._index.newest_first(self._segments.id_of(timestamp)):
+        read = self.read
+        for segment_id in self.index.newest_first(self.segments.id_of(timestamp)):
             row = read(segment_prefix(segment_id) + key)
             if row is None:
                 continue
@@ -187,13 +178,13 @@ class VersionReader:
         history_begins = self.history_begins()
         if to_time is not None and to_time < history_begins:
             if not versions:
-                self._expired_read(to_time, history_begins + self._segments.retention_ms)
+                self.expired_read(to_time, history_begins + self.segments.retention_ms)
             return versions
-        id_of = self._segments.id_of
+        id_of = self.segments.id_of
         oldest_live = id_of(max(0, history_begins))
         oldest = oldest_live if from_time is None else max(oldest_live, id_of(from_time))
-        for segment_id in self._index.newest_first(oldest):
-            row = self._read(segment_prefix(segment_id) + key)
+        for segment_id in self.index.newest_first(oldest):
+            row = self.read(segment_prefix(segment_id) + key)
             if row is None:
                 continue
             for found in find_all(row, from_time, to_time):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.stores.contracts.versioned import VersionedRecord
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
@@ -20,23 +20,10 @@ if TYPE_CHECKING:
     from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import FlushListener
     from pystreams.stores.kinds.versioned.buffered import BufferedVersionedStore
-    from pystreams.stores.kinds.versioned.reader import Version
+    from pystreams.stores.kinds.versioned.reader import Version, VersionReader
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class BytesVersions(Protocol):
-    """Reads of versions on the level of bytes."""
-
-    def latest(self, key: bytes) -> Version | None:
-        """Return the latest version of a key, or None."""
-
-    def as_of(self, key: bytes, timestamp: int) -> Version | None:
-        """Return the version of a key that is valid at a time (ms), or None."""
-
-    def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
-        """Return the versions of a key valid somewhere between two times, newest first."""
 
 
 class VersionReads(TypedParts[K, V]):
@@ -44,7 +31,7 @@ class VersionReads(TypedParts[K, V]):
 
     __slots__ = ()
 
-    _reader: BytesVersions
+    _reader: VersionReader
 
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
         """Return the version of a key that is valid at a time (ms), or the latest, or None."""
@@ -182,17 +169,8 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
 
     def _bind_buffer(self) -> None:
         self._put_bytes: Callable[[bytes, bytes | None, int], int] = self._versioned.put
-        self._reader = self._versioned
+        self._reader = self._versioned.reader
 
     def _shut(self) -> None:
         self._put_bytes = self._refuse
-        self._reader = _Refusing(self._refuse)
-
-
-class _Refusing:
-    """Stands in for the bytes-level store while it is not open."""
-
-    __slots__ = ("as_of", "between", "latest")
-
-    def __init__(self, refuse: Callable[..., Any]) -> None:
-        self.latest = self.as_of = self.between = refuse
+        self._reader = self._versioned.reader_over(self._refuse)

@@ -11,6 +11,7 @@ Spec: KIP-889 "Proposed Changes"; Kafka RocksDBVersionedStore.doPut.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pystreams.stores.contracts.versioned import PUT_RETURN_CODE_VALID_TO_UNDEFINED
 from pystreams.stores.kinds.versioned.reader import (
@@ -36,25 +37,21 @@ RowWriter = Callable[[bytes, bytes | None], None]
 """Writes a row under a stored key; None deletes."""
 
 
+@dataclass(frozen=True, slots=True)
 class VersionWriter:
     """Applies puts to rows; of a store, or of a batch being restored.
 
     Every put is one that history retention admits, so that the segments it touches are live.
 
-    Args:
+    Attributes:
         index: Where there are rows; kept up to date.
         read: Returns rows, with what was written before.
     """
 
-    __slots__ = ("_index", "_read", "_segments", "_write")
-
-    def __init__(
-        self, segments: Segments, index: SegmentIndex, read: RowReader, write: RowWriter
-    ) -> None:
-        self._segments = segments
-        self._index = index
-        self._read = read
-        self._write = write
+    segments: Segments
+    index: SegmentIndex
+    read: RowReader
+    write: RowWriter
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Put a version; return its end (ms), or that it is the latest.
@@ -63,7 +60,7 @@ class VersionWriter:
         like any other. Kafka deletes the value only, and a late put then becomes the latest.
         """
         latest_key = LATEST_PREFIX + key
-        latest = self._read(latest_key)
+        latest = self.read(latest_key)
         if latest is None:
             return self._put_into_history(key, value, timestamp, None)
         newest = latest_timestamp(latest)
@@ -73,7 +70,7 @@ class VersionWriter:
             self._append(key, newest, timestamp, latest[8:])
         elif value is None:
             self._put_tombstone(key, timestamp)
-        self._write(latest_key, None if value is None else pack_latest(value, timestamp))
+        self.write(latest_key, None if value is None else pack_latest(value, timestamp))
         return PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
     def _put_into_history(
@@ -86,9 +83,9 @@ class VersionWriter:
             end: Its end as far as it is known: the latest value's timestamp, or None. Each row
                 passed on the way back brings it closer.
         """
-        put_segment = self._segments.id_of(timestamp)
-        for segment_id in self._index.newest_first(put_segment):
-            row = self._read(segment_prefix(segment_id) + key)
+        put_segment = self.segments.id_of(timestamp)
+        for segment_id in self.index.newest_first(put_segment):
+            row = self.read(segment_prefix(segment_id) + key)
             if row is None:
                 continue
             if next_timestamp(row) <= timestamp:
@@ -103,7 +100,7 @@ class VersionWriter:
         if value is None:
             self._put_tombstone(key, timestamp)
         else:
-            self._write(LATEST_PREFIX + key, pack_latest(value, timestamp))
+            self.write(LATEST_PREFIX + key, pack_latest(value, timestamp))
         return PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
     def _put_into_row(
@@ -117,12 +114,12 @@ class VersionWriter:
         found = find(row, timestamp)
         if found.valid_from == timestamp:
             row = with_updated(row, found.position, timestamp, value)
-        elif self._segments.id_of(timestamp) == segment_id:
+        elif self.segments.id_of(timestamp) == segment_id:
             row = with_inserted(row, found.position, timestamp, value)
         else:
             self._append(key, found.valid_from, timestamp, found.value)
             row = with_updated(row, found.position, timestamp, value)
-        self._write(segment_prefix(segment_id) + key, row)
+        self.write(segment_prefix(segment_id) + key, row)
         return found.valid_to
 
     def _put_before(self, key: bytes, value: bytes | None, timestamp: int, end: int) -> None:
@@ -134,15 +131,15 @@ class VersionWriter:
             row = with_latest(row, timestamp, end, value)
         else:
             row = with_earliest(row, timestamp, value)
-        self._write(stored_key, row)
+        self.write(stored_key, row)
 
     def _put_tombstone(self, key: bytes, timestamp: int) -> None:
         """Remember a tombstone that is the latest of its key."""
         stored_key, row = self._row_of(key, timestamp)
         if row is None:
-            self._write(stored_key, new_row(None, timestamp, timestamp))
+            self.write(stored_key, new_row(None, timestamp, timestamp))
         elif (ends := next_timestamp(row)) != timestamp:
-            self._write(stored_key, with_latest(row, ends, timestamp, None))
+            self.write(stored_key, with_latest(row, ends, timestamp, None))
 
     def _append(self, key: bytes, valid_from: int, valid_to: int, value: bytes | None) -> None:
         """Move a version into the segment of its end, as the newest of its row there."""
@@ -151,11 +148,11 @@ class VersionWriter:
             row = new_row(value, valid_from, valid_to)
         else:
             row = with_latest(row, valid_from, valid_to, value)
-        self._write(stored_key, row)
+        self.write(stored_key, row)
 
     def _row_of(self, key: bytes, timestamp: int) -> tuple[bytes, bytes | None]:
         """Return the key of the row in a timestamp's segment, and the row if there is one."""
-        segment_id = self._segments.id_of(timestamp)
-        self._index.add(segment_id)
+        segment_id = self.segments.id_of(timestamp)
+        self.index.add(segment_id)
         stored_key = segment_prefix(segment_id) + key
-        return stored_key, self._read(stored_key)
+        return stored_key, self.read(stored_key)
