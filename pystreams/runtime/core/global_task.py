@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
+from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime, offset_of
 from pystreams.runtime.core.global_stores import global_view
 from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.record_queue import RecordQueue
@@ -122,8 +122,7 @@ class GlobalTask:
             if timestamp > time.stream_time:
                 time.stream_time = timestamp
             step(key, value, timestamp, headers)
-        last_offset = messages[-1].offset()
-        assert last_offset is not None, "a consumed message has an offset"
+        last_offset = offset_of(messages[-1])
         self.state.processed(partition, last_offset)
         topic = partition.topic
         self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)

@@ -32,6 +32,7 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.record import offset_of
 from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
@@ -268,8 +269,7 @@ class GlobalStreamThread:
         self._at_work = ""
         next_offset = self._next_offsets[partition]
         if messages:
-            last_offset = messages[-1].offset()
-            assert last_offset is not None, "a consumed message has an offset"
+            last_offset = offset_of(messages[-1])
             next_offset = last_offset + 1
             if partition in self._unfilled:
                 self._filled_with[partition] += len(messages)
