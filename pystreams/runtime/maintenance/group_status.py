@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from pystreams.ids import TaskId, TopicPartition, all_partitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
-from pystreams.runtime.cluster.group_description import (
-    GroupDescription,
-    GroupMember,
-    of_another_topology,
-)
+from pystreams.runtime.cluster.group_description import GroupMember, of_another_topology
 from pystreams.runtime.cluster.standby_placement import standby_tasks
 from pystreams.runtime.cluster.topology_note import NotedTopology, noted_topologies
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
@@ -111,12 +107,12 @@ def group_status(
         partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
     members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
     noted = noted_topologies(committed)
-    strangers = [] if plan is None else _strangers(description, plan)
-    readers = (
-        _noted(topics, noted, existing)
-        if plan is None
-        else _declared(topics, plan, existing, standby_replicas)
-    )
+    strangers: list[GroupMember] = []
+    if plan is None:
+        readers = _noted(topics, noted, existing)
+    else:
+        readers = _declared(topics, plan, existing, standby_replicas)
+        strangers = of_another_topology(description.members, plan.reads, ())
     return GroupStatus(
         description.settled,
         members,
@@ -230,9 +226,3 @@ def _standbys(members: list[GroupMember], readers: _Readers) -> dict[str, list[T
         )
         for member in members
     }
-
-
-def _strangers(description: GroupDescription, plan: TopologyPlan) -> list[GroupMember]:
-    return of_another_topology(
-        description.members, lambda topic: plan.source_of_topic(topic) is not None, ()
-    )
