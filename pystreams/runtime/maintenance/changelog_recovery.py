@@ -6,8 +6,8 @@ changed but the decisions, which the next start carries out (see `loss_decisions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,13 +92,8 @@ class Recovery:
             for finding in findings:
                 write_decision(_locked(directories, finding.task_id), finding.store, decision)
 
-    @contextmanager
-    def _directories(self) -> Iterator[StateDirectory]:
-        directories = StateDirectory(self._config.state_dir, self._config.application_id)
-        try:
-            yield directories
-        finally:
-            directories.close()
+    def _directories(self) -> closing[StateDirectory]:
+        return closing(StateDirectory(self._config.state_dir, self._config.application_id))
 
     def _logged(self, task_id: TaskId) -> list[str]:
         part = self._plan.by_id[task_id.subtopology]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -153,8 +154,7 @@ def _times_of_first(
     found: dict[TopicPartition, int | None] = {}
     if not starts:
         return found
-    consumer = reader()
-    try:
+    with closing(reader()) as consumer:
         left = dict(starts)
         for _ in range(_POLLS_MAX):
             consumer.assign(left)
@@ -167,8 +167,6 @@ def _times_of_first(
                     left.pop(batch.partition, None)
             if not left:
                 break
-    finally:
-        consumer.close()
     return found
 
 
