@@ -149,7 +149,7 @@ class GlobalStreamThread:
         Raises:
             StreamsError: A record, a store or a topic can't be read.
         """
-        self._task.open(self._parts.directories.global_directory())
+        self._task.state.open(self._parts.directories.global_directory())
         started_ms = self._logged_ms = self._clock.monotonic_ms()
         damages = 0
         self._begin()
@@ -293,7 +293,7 @@ class GlobalStreamThread:
 
     def _commit(self) -> None:
         self._send_dead_letters()
-        self._task.commit()
+        self._task.state.commit()
         self._uncommitted = False
         self._committed_ms = self._clock.monotonic_ms()
 
