@@ -37,7 +37,7 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
             f"{call.kind} of two streams needs windows, such as "
             f"JoinWindows.of_time_difference_with_no_grace(60_000), not {windows!r}"
         )
-    left.check_same_builder(right.graph, right.node, call.kind)
+    left.graph.check_same_builder(left.node, right.graph, right.node, call.kind)
     with_or_without_key(call.joiner, call.kind, ("value", "other_value"), with_key=call.with_key)
     chosen: StreamJoined[Any, Any, Any] = options_of(
         StreamJoined, call.joined, call.options, call.kind
