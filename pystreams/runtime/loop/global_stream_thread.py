@@ -252,7 +252,8 @@ class GlobalStreamThread:
         timeout_s = self._parts.settings.polls.poll_ms / 1000
         for batch in self._consumer.poll(_BATCH_RECORDS, timeout_s):
             self._process(batch)
-        if self._uncommitted and self._commit_due():
+        since_ms = self._clock.monotonic_ms() - self._committed_ms
+        if self._uncommitted and since_ms >= self._parts.settings.commit_interval_ms:
             self._commit()
 
     def _process(self, batch: ChangelogBatch) -> None:
@@ -286,10 +287,6 @@ class GlobalStreamThread:
         """Return a partition, its store, and how many records have filled it of that."""
         store = self._task.state.store_of(partition.topic)
         return partition, store, self._filled_with[partition]
-
-    def _commit_due(self) -> bool:
-        since_ms = self._clock.monotonic_ms() - self._committed_ms
-        return since_ms >= self._parts.settings.commit_interval_ms
 
     def _commit(self) -> None:
         self._send_dead_letters()
