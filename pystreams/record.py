@@ -100,6 +100,13 @@ class ConsumedMessage(Protocol):
         """Return the headers, or None when there are none."""
 
 
+def offset_of(message: ConsumedMessage) -> int:
+    """Return the offset, which all consumed messages have."""
+    offset = message.offset()
+    assert offset is not None, "a consumed message has an offset"
+    return offset
+
+
 @dataclass(slots=True)
 class StaticMessage:
     """A `ConsumedMessage` made of values.

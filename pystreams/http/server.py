@@ -91,9 +91,10 @@ class HttpServer:
             ConfigError: The port is taken, or the address is none of this machine's.
         """
         options = self._options
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         try:
             self._socket = socket.create_server(
-                (options.host, options.port), family=_family(options.host), backlog=_BACKLOG
+                (options.host, options.port), family=family, backlog=_BACKLOG
             )
         except OSError as error:
             raise ConfigError(
@@ -172,10 +173,6 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
     return _Server(config)
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _refuse_openness(options: HttpOptions) -> None:

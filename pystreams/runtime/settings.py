@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pystreams.config import (
-    KEY_DEFINITIONS,
-    GroupProtocol,
-    ProcessingGuarantee,
-    StreamsConfig,
-)
+from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
 from pystreams.config.buffer_shares import input_share
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
+from pystreams.config.shown_values import values_by_key
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, OnDemand, Recording
 from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
@@ -202,7 +197,7 @@ def task_settings(
         operators=_operator_settings(config),
         topic_entries=topic_entries,
         global_stores=global_stores or GlobalStores(),
-        app_configs=_app_configs(config),
+        app_configs=values_by_key(config),
     )
 
 
@@ -223,11 +218,6 @@ def _operator_settings(config: StreamsConfig) -> OperatorSettings:
         max_call_ms=max_call_ms,
         max_call_key=key,
     )
-
-
-def _app_configs(config: StreamsConfig) -> dict[str, Any]:
-    known = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
-    return {**known, **config.overrides}
 
 
 def of_one_thread(settings: TaskSettings, read_cache_max_bytes: int) -> TaskSettings:

@@ -277,7 +277,7 @@ class TopologyTestDriver:
         for task in self._tasks:
             task.close()
         if self._global_task is not None:
-            self._global_task.commit()
+            self._global_task.state.commit()
             self._global_task.close()
         self._event_loop.close()
         if self._temporary is not None:
@@ -289,7 +289,7 @@ class TopologyTestDriver:
         """Open the global stores."""
         counts = dict.fromkeys(self._plan.global_topics(), 1)
         task = GlobalTask(self._plan, self._settings(), counts)
-        task.open(self._directory_of("global"))
+        task.state.open(self._directory_of("global"))
         task.start(self._now_ms)
         return task
 

@@ -129,7 +129,7 @@ class FilledGlobalStores:
         settings = global_task_settings(self.plan.config, self.settings)
         task = GlobalTask(self.plan.topology, settings, self.plan.num_partitions)
         opening.callback(task.close)
-        task.open(directory)
+        task.state.open(directory)
         task.start(self.now_ms)
         limit = self.plan.config.statestore_uncommitted_max_bytes
         limit = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
@@ -138,8 +138,8 @@ class FilledGlobalStores:
                 for messages in batches:
                     task.process(partition, messages, self.now_ms)
                     if task.state.uncommitted_bytes() > limit:
-                        task.commit()
-        task.commit()
+                        task.state.commit()
+        task.state.commit()
         records = sum(task.consumed_records.values())
         _log.info("global stores filled", records=records, dropped=task.dropped_records)
         return task

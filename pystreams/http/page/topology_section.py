@@ -33,10 +33,6 @@ class _Node(NamedTuple):
     records_per_s: float | None
     busy_share: float | None
 
-    def order(self) -> tuple[float, str]:
-        """Put those first that take the most time."""
-        return -(self.busy_share or 0.0), self.name
-
 
 class TopologySection:
     """Draws one topology."""
@@ -67,7 +63,8 @@ class TopologySection:
             for part, row in known.items()
             for name, node in row["nodes"].items()
         ]
-        busiest = sorted((node for node in nodes if node.busy_share), key=_Node.order)
+        busiest = [node for node in nodes if node.busy_share]
+        busiest.sort(key=lambda node: (-(node.busy_share or 0.0), node.name))
         slowest = busiest[0] if busiest else None
         figures = [
             self._figure(

@@ -9,7 +9,6 @@ from pystreams.kernel.clock import Clock
 from pystreams.metrics import OnDemand
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
-from pystreams.runtime.application.global_state import global_thread_name
 from pystreams.runtime.application.group_processes import GroupProcess
 from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
 from pystreams.runtime.application.watchdog import Trouble, Watchdog
@@ -19,6 +18,7 @@ from pystreams.runtime.cluster.streams_metadata import (
     LagInfo,
     StreamsMetadata,
 )
+from pystreams.runtime.loop.global_stream_thread import global_thread_name
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.serdes import Serde

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StateDirectoryError, StreamsError
@@ -141,13 +142,10 @@ class EmbeddedClient(ABC):
         if self.state not in _AT_REST:
             raise StreamsError(f"clean_up removes state, and the application is {self.state.value}")
         config = self.config
-        directory = StateDirectory(config.state_dir, config.application_id)
-        try:
+        with closing(StateDirectory(config.state_dir, config.application_id)) as directory:
             held = [str(task) for task in directory.task_ids() if not directory.remove(task)]
             shared = directory.global_directories()
             held += [path.name for path in shared if not directory.remove_global(path)]
-        finally:
-            directory.close()
         if held:
             raise StateDirectoryError(
                 f"another process has {', '.join(held)} in {directory.directory}: stop it first"

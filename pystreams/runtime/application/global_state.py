@@ -20,8 +20,6 @@ from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult
 from pystreams.runtime.settings import global_task_settings
-from pystreams.runtime.tasks.global_parts import GlobalParts
-from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.spec import StoreSpec
@@ -66,8 +64,12 @@ class GlobalState:
         self._task = GlobalTask(
             self._plan, global_task_settings(config, parts.task_settings), counts
         )
-        self._thread = thread = global_stream_thread(
-            self._task, config, parts, self._stop, self._failed
+        self._thread = thread = GlobalStreamThread(
+            self._task,
+            parts,
+            look_interval_ms=config.metadata_max_age_ms,
+            stop=self._stop,
+            failed=self._failed,
         )
         self._running = running = threading.Thread(target=thread.run, name=thread.name)
         running.start()
@@ -146,39 +148,3 @@ class GlobalState:
         if thread is None or self._task is None or not thread.filled.is_set():
             return None
         return self._task.state.stores()[name]
-
-
-def global_thread_name(client_id: str) -> str:
-    """Return the name of a client's thread."""
-    return f"{client_id}-GlobalStreamThread"
-
-
-def global_stream_thread(
-    task: GlobalTask,
-    config: StreamsConfig,
-    parts: ThreadParts,
-    stop: threading.Event,
-    failed: Callable[[StreamsError], None] = lambda _: None,
-) -> GlobalStreamThread:
-    """Return the thread that fills global stores, not yet running.
-
-    Args:
-        failed: Called with what has failed.
-    """
-    client_id = parts.identity.client_id
-    return GlobalStreamThread(
-        global_thread_name(client_id),
-        GlobalParts(
-            task=task,
-            consumer=parts.clients.global_consumer(f"{client_id}-global-consumer"),
-            producer=lambda: parts.clients.producer(f"{client_id}-global-producer", None),
-            admin=parts.admin,
-            directories=parts.directories,
-            clock=parts.clock,
-            settings=parts.settings,
-            look_interval_ms=config.metadata_max_age_ms,
-            failed=failed,
-            listener=parts.restore_listener or StateRestoreListener(),
-        ),
-        stop,
-    )

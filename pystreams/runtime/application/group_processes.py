@@ -75,9 +75,7 @@ def processes_of(
         if elsewhere and group.settled  # Before that they have what they had for another sharing.
         for member in members
     ]
-    strangers = of_another_topology(
-        others, lambda topic: plan.source_of_topic(topic) is not None, split
-    )
+    strangers = of_another_topology(others, plan.reads, split)
     return [
         GroupProcess(
             name=name,

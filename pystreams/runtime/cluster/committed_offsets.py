@@ -108,9 +108,10 @@ def with_numbers(entries: bytes, numbers: Mapping[str, int]) -> bytes:
     return b"".join((_INT.pack(count), *parts))
 
 
-def entries_of(metadata: str) -> list[str]:
-    """Return the keys of the entries in a metadata text; none for any other text."""
-    return list(numbers_of(metadata))
+def entries_of(metadata: str, prefix: str = "") -> list[str]:
+    """Return the keys with a prefix in a metadata text, without it; none for any other text."""
+    keys = numbers_of(metadata)
+    return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
 
 
 def numbers_of(metadata: str) -> dict[str, int]:

@@ -99,7 +99,4 @@ def encode_published(
 
 def published_by(metadata: str) -> str | None:
     """Return what was published when a partition was handed over; None for any other text."""
-    for key in entries_of(metadata):
-        if key.startswith(_PUBLISHED):
-            return key.removeprefix(_PUBLISHED)
-    return None
+    return next(iter(entries_of(metadata, _PUBLISHED)), None)

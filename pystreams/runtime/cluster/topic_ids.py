@@ -64,10 +64,9 @@ def keys_to_note(ids: Mapping[str, str], topic: str) -> list[str]:
 def noted_ids(metadata: str) -> dict[str, str]:
     """Return the ids of topics that a committed offset's metadata tells, by their names."""
     found = {}
-    for key in entries_of(metadata):
-        if key.startswith(_PREFIX):
-            topic, _, topic_id = key.removeprefix(_PREFIX).partition(" ")
-            found[topic] = topic_id
+    for entry in entries_of(metadata, _PREFIX):
+        topic, _, topic_id = entry.partition(" ")
+        found[topic] = topic_id
     return found
 
 
@@ -83,6 +82,5 @@ def partitions_to_note(counts: Mapping[str, int], topic: str) -> list[str]:
 
 def noted_partitions(metadata: str, topic: str) -> int:
     """Return how many partitions a topic had, as its offset's metadata tells; 0 if it does not."""
-    key = f"{_PARTITIONS_PREFIX}{topic} "
-    counts = [found.removeprefix(key) for found in entries_of(metadata) if found.startswith(key)]
+    counts = entries_of(metadata, f"{_PARTITIONS_PREFIX}{topic} ")
     return int(counts[0]) if counts and counts[0].isdecimal() else 0

@@ -74,12 +74,12 @@ def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> lis
     """
     found: dict[str, NotedTopology] = {}
     for partition, offset in sorted(committed.items()):
-        for key in entries_of(offset.metadata):
-            word, *rest = key.split(" ")
-            if word != _WORD or len(rest) != 4 or not all(map(str.isdecimal, rest[1:])):
+        for entry in entries_of(offset.metadata, f"{_WORD} "):
+            digest, *numbers = entry.split(" ")
+            if len(numbers) != 3 or not all(map(str.isdecimal, numbers)):
                 continue
-            started_ms, subtopology, standbys = map(int, rest[1:])
-            noted = found.setdefault(rest[0], NotedTopology(rest[0]))
+            started_ms, subtopology, standbys = map(int, numbers)
+            noted = found.setdefault(digest, NotedTopology(digest))
             noted.partitions += 1
             noted.subtopologies[partition.topic] = subtopology
             if started_ms >= noted.started_ms:

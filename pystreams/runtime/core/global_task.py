@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
+from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime, offset_of
 from pystreams.runtime.core.global_stores import global_view
 from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.record_queue import RecordQueue
@@ -39,7 +38,7 @@ class GlobalTask:
         counts: Partition count of at least the global topics.
 
     Attributes:
-        state: The stores, with their offsets.
+        state: The stores, with their offsets: to be opened first, and committed.
         consumed_records: Records it was given since it was made, by topic.
     """
 
@@ -65,14 +64,6 @@ class GlobalTask:
         self._queues: dict[TopicPartition, RecordQueue] = {}
         self._sources: dict[str, CompiledSource] = {}
         self._dropped_before = 0
-
-    def open(self, directory: Path) -> None:
-        """Open the stores.
-
-        Raises:
-            StateStoreError: A store can't be opened.
-        """
-        self.state.open(directory)
 
     def start(self, now_ms: int) -> None:
         """Make the processors; those there were before are closed.
@@ -122,8 +113,7 @@ class GlobalTask:
             if timestamp > time.stream_time:
                 time.stream_time = timestamp
             step(key, value, timestamp, headers)
-        last_offset = messages[-1].offset()
-        assert last_offset is not None, "a consumed message has an offset"
+        last_offset = offset_of(messages[-1])
         self.state.processed(partition, last_offset)
         topic = partition.topic
         self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)
@@ -137,10 +127,6 @@ class GlobalTask:
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers to drain: those of dead letters."""
         return self._operators.all_outputs(self._queues)
-
-    def commit(self) -> None:
-        """Make the stores durable with their offsets."""
-        self.state.commit()
 
     def close(self) -> None:
         """Close processors and stores; what is not committed is dropped. Safe to call twice."""

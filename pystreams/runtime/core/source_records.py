@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, Headers, StaticMessage
+from pystreams.record import ConsumedMessage, Headers, StaticMessage, offset_of
 from pystreams.runtime.core.failures.error_context import ErrorContext
 from pystreams.runtime.core.failures.error_handlers import ErrorResponse
 from pystreams.runtime.core.queues.record_queue import RecordQueue
@@ -72,8 +72,7 @@ class SourceRecords:
         queue.add(messages)
         found: list[ConsumedMessage] = []
         topic, partition = queue.partition
-        last_offset = messages[-1].offset()
-        assert last_offset is not None, "a consumed message has an offset"
+        last_offset = offset_of(messages[-1])
         for key, value, timestamp, headers, message in queue.take(len(queue)):
             if key is None:
                 continue

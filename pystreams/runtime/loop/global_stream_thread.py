@@ -18,7 +18,7 @@ it is followed are read, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pystreams.errors import (
     FatalStreamsError,
@@ -32,10 +32,13 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.record import offset_of
 from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
+from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import ChangelogBatch, ProducerPort
-from pystreams.runtime.tasks.global_parts import GlobalParts
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _BATCH_RECORDS = 10_000
 _PIECE_RECORDS = 1_000
@@ -55,20 +58,35 @@ class GlobalStreamThread:
     calls what it consists of: `fill`, `run_once` as often as it likes, `shut_down`.
 
     Args:
-        name: `<client id>-GlobalStreamThread`.
+        parts: What the stream threads are made of.
+        look_interval_ms: How often to look whether the topics are still the same.
         stop: Set when it is to end; pauses wait on it.
+        failed: Called with what has failed, when it has; tasks are to end then.
 
     Attributes:
         error: What failed, or None.
         filled: Set when all stores are filled; or when the loop has ended.
     """
 
-    def __init__(self, name: str, parts: GlobalParts, stop: threading.Event) -> None:
-        self.name = name
+    def __init__(
+        self,
+        task: GlobalTask,
+        parts: ThreadParts,
+        *,
+        look_interval_ms: int,
+        stop: threading.Event,
+        failed: Callable[[StreamsError], None] = lambda _: None,
+    ) -> None:
+        client_id = parts.identity.client_id
+        self.name = global_thread_name(client_id)
         self.error: StreamsError | None = None
         self.filled = threading.Event()
         self._parts = parts
-        self._task, self._clock, self._stop = parts.task, parts.clock, stop
+        self._task, self._clock, self._stop = task, parts.clock, stop
+        self._look_interval_ms, self._tell_failed = look_interval_ms, failed
+        self._listener = parts.restore_listener or StateRestoreListener()
+        self._consumer = parts.clients.global_consumer(f"{client_id}-global-consumer")
+        self._producer_id = f"{client_id}-global-producer"
         self._next_offsets: dict[TopicPartition, int] = {}
         self._unfilled: dict[TopicPartition, int] = {}
         self._filled_with: dict[TopicPartition, int] = {}
@@ -121,7 +139,7 @@ class GlobalStreamThread:
         except RAISED_BY_CODE as error:
             known = self._failed("global stream thread failed", error)
             self.filled.set()
-            self._parts.failed(known)
+            self._tell_failed(known)
             self._stop.wait()
         self.shut_down()
 
@@ -131,7 +149,7 @@ class GlobalStreamThread:
         Raises:
             StreamsError: A record, a store or a topic can't be read.
         """
-        self._task.open(self._parts.directories.global_directory())
+        self._task.state.open(self._parts.directories.global_directory())
         started_ms = self._logged_ms = self._clock.monotonic_ms()
         damages = 0
         self._begin()
@@ -147,7 +165,7 @@ class GlobalStreamThread:
             self._log_progress()
         if self._stop.is_set():
             for partition in self._unfilled:
-                self._parts.listener.on_restore_suspended(*self._counted(partition))
+                self._listener.on_restore_suspended(*self._counted(partition))
             return
         self._commit()
         self._looked_ms = self._clock.monotonic_ms()
@@ -220,23 +238,22 @@ class GlobalStreamThread:
             self._filled_with = dict.fromkeys(self._unfilled, 0)
             break
         self._task.start(self._clock.now_ms())
-        self._parts.consumer.assign({})  # What was read before is read again.
-        self._parts.consumer.assign(self._next_offsets)
+        self._consumer.assign({})  # What was read before is read again.
+        self._consumer.assign(self._next_offsets)
         for partition, end in self._unfilled.items():
             store, first = state.store_of(partition.topic), self._next_offsets[partition]
-            self._parts.listener.on_restore_start(partition, store, first, end)
+            self._listener.on_restore_start(partition, store, first, end)
         remaining = self.remaining_records()
         if remaining:
             _log.info("filling global stores", topics=topics, records=remaining)
 
     def _poll(self) -> None:
         self._seen_ms = self._clock.monotonic_ms()
-        batches = self._parts.consumer.poll(
-            _BATCH_RECORDS, self._parts.settings.polls.poll_ms / 1000
-        )
-        for batch in batches:
+        timeout_s = self._parts.settings.polls.poll_ms / 1000
+        for batch in self._consumer.poll(_BATCH_RECORDS, timeout_s):
             self._process(batch)
-        if self._uncommitted and self._commit_due():
+        since_ms = self._clock.monotonic_ms() - self._committed_ms
+        if self._uncommitted and since_ms >= self._parts.settings.commit_interval_ms:
             self._commit()
 
     def _process(self, batch: ChangelogBatch) -> None:
@@ -253,32 +270,27 @@ class GlobalStreamThread:
         self._at_work = ""
         next_offset = self._next_offsets[partition]
         if messages:
-            last_offset = messages[-1].offset()
-            assert last_offset is not None, "a consumed message has an offset"
+            last_offset = offset_of(messages[-1])
             next_offset = last_offset + 1
             if partition in self._unfilled:
                 self._filled_with[partition] += len(messages)
                 store = self._task.state.store_of(partition.topic)
-                self._parts.listener.on_batch_restored(partition, store, last_offset, len(messages))
+                self._listener.on_batch_restored(partition, store, last_offset, len(messages))
         self._next_offsets[partition] = max(next_offset, end_reached_at or 0)
         end = self._unfilled.get(partition)
         # The end that is met may lie before a transaction that is open: that is not waited for.
         if end is not None and (end_reached_at is not None or next_offset >= end):
             del self._unfilled[partition]
-            self._parts.listener.on_restore_end(*self._counted(partition))
+            self._listener.on_restore_end(*self._counted(partition))
 
     def _counted(self, partition: TopicPartition) -> tuple[TopicPartition, str, int]:
         """Return a partition, its store, and how many records have filled it of that."""
         store = self._task.state.store_of(partition.topic)
         return partition, store, self._filled_with[partition]
 
-    def _commit_due(self) -> bool:
-        since_ms = self._clock.monotonic_ms() - self._committed_ms
-        return since_ms >= self._parts.settings.commit_interval_ms
-
     def _commit(self) -> None:
         self._send_dead_letters()
-        self._task.commit()
+        self._task.state.commit()
         self._uncommitted = False
         self._committed_ms = self._clock.monotonic_ms()
 
@@ -286,13 +298,14 @@ class GlobalStreamThread:
         """Have them on the broker before their records are committed: a crash may repeat them."""
         waiting = [output for output in self._task.outputs() if output.records]
         if waiting:
-            producer = self._producer = self._producer or self._parts.producer()
+            if self._producer is None:
+                self._producer = self._parts.clients.producer(self._producer_id, None)
             for output in waiting:
-                producer.send(output)
-            producer.flush()
+                self._producer.send(output)
+            self._producer.flush()
 
     def _close_clients(self) -> None:
-        self._parts.consumer.close()
+        self._consumer.close()
         if self._producer is not None:
             self._producer.close()
 
@@ -319,7 +332,7 @@ class GlobalStreamThread:
             FatalStreamsError: One was deleted, or created again.
         """
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._looked_ms < self._parts.look_interval_ms:
+        if now_ms - self._looked_ms < self._look_interval_ms:
             return
         self._looked_ms = now_ms
         try:
@@ -357,7 +370,7 @@ class GlobalStreamThread:
         if new:
             _log.info("topic of a global store has new partitions", partitions=list(map(str, new)))
             self._next_offsets.update(dict.fromkeys(new, 0))
-            self._parts.consumer.assign(self._next_offsets)
+            self._consumer.assign(self._next_offsets)
 
     # ------------------------------------------------------------------ the log
 
@@ -373,3 +386,8 @@ class GlobalStreamThread:
         self.error = self.error or known
         _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
         return known
+
+
+def global_thread_name(client_id: str) -> str:
+    """Return the name of a client's thread."""
+    return f"{client_id}-GlobalStreamThread"

@@ -6,8 +6,8 @@ changed but the decisions, which the next start carries out (see `loss_decisions
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,11 +74,11 @@ class Recovery:
         existing = self._admin.partition_counts()
         with self._directories() as directories:
             return [
-                self._finding(task_id, store, _locked(directories, task_id), existing)
+                self._finding(task_id, builder.name, _locked(directories, task_id), existing)
                 for task_id in directories.task_ids()
                 if task_id.subtopology in self._plan.by_id and (not tasks or task_id in tasks)
-                for store in self._logged(task_id)
-                if not stores or store in stores
+                for builder in self._plan.logged_stores(self._plan.by_id[task_id.subtopology])
+                if not stores or builder.name in stores
             ]
 
     def decide(self, findings: Collection[StoreFinding], decision: ChangelogLossPolicy) -> None:
@@ -92,17 +92,8 @@ class Recovery:
             for finding in findings:
                 write_decision(_locked(directories, finding.task_id), finding.store, decision)
 
-    @contextmanager
-    def _directories(self) -> Iterator[StateDirectory]:
-        directories = StateDirectory(self._config.state_dir, self._config.application_id)
-        try:
-            yield directories
-        finally:
-            directories.close()
-
-    def _logged(self, task_id: TaskId) -> list[str]:
-        part = self._plan.by_id[task_id.subtopology]
-        return [builder.name for builder in self._plan.logged_stores(part)]
+    def _directories(self) -> closing[StateDirectory]:
+        return closing(StateDirectory(self._config.state_dir, self._config.application_id))
 
     def _finding(
         self, task_id: TaskId, store: str, directory: Path, existing: dict[str, int]

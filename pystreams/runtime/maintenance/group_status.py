@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pystreams.ids import TaskId, TopicPartition, all_partitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
-from pystreams.runtime.cluster.group_description import (
-    GroupDescription,
-    GroupMember,
-    of_another_topology,
-)
+from pystreams.runtime.cluster.group_description import GroupMember, of_another_topology
 from pystreams.runtime.cluster.standby_placement import standby_tasks
 from pystreams.runtime.cluster.topology_note import NotedTopology, noted_topologies
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
@@ -111,12 +108,12 @@ def group_status(
         partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
     members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
     noted = noted_topologies(committed)
-    strangers = [] if plan is None else _strangers(description, plan)
-    readers = (
-        _noted(topics, noted, existing)
-        if plan is None
-        else _declared(topics, plan, existing, standby_replicas)
-    )
+    strangers: list[GroupMember] = []
+    if plan is None:
+        readers = _noted(topics, noted, existing)
+    else:
+        readers = _declared(topics, plan, existing, standby_replicas)
+        strangers = of_another_topology(description.members, plan.reads, ())
     return GroupStatus(
         description.settled,
         members,
@@ -157,8 +154,7 @@ def _times_of_first(
     found: dict[TopicPartition, int | None] = {}
     if not starts:
         return found
-    consumer = reader()
-    try:
+    with closing(reader()) as consumer:
         left = dict(starts)
         for _ in range(_POLLS_MAX):
             consumer.assign(left)
@@ -171,8 +167,6 @@ def _times_of_first(
                     left.pop(batch.partition, None)
             if not left:
                 break
-    finally:
-        consumer.close()
     return found
 
 
@@ -230,9 +224,3 @@ def _standbys(members: list[GroupMember], readers: _Readers) -> dict[str, list[T
         )
         for member in members
     }
-
-
-def _strangers(description: GroupDescription, plan: TopologyPlan) -> list[GroupMember]:
-    return of_another_topology(
-        description.members, lambda topic: plan.source_of_topic(topic) is not None, ()
-    )

@@ -100,11 +100,8 @@ class QueueReader:
     def _messages(self) -> Generator[ConsumedMessage]:
         starts = {partition: held.beginning for partition, held in self._ranges.items()}
         ends = {partition: held.end for partition, held in self._ranges.items()}
-        consumer = self._make_consumer()
-        try:
+        with closing(self._make_consumer()) as consumer:
             yield from records_of(consumer, starts, ends)
-        finally:
-            consumer.close()
 
 
 def redriven_by(message: ConsumedMessage) -> list[int] | None:
@@ -212,10 +209,7 @@ class _Transaction:
         self._offsets.clear()
 
     def _output(self, topic: str, partition: int | None) -> OutputBuffer:
-        key = (topic, partition)
-        if key not in self._outputs:
-            self._outputs[key] = OutputBuffer(topic, partition)
-        return self._outputs[key]
+        return self._outputs.setdefault((topic, partition), OutputBuffer(topic, partition))
 
 
 def _fence(producer: ProducerPort) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -208,10 +208,8 @@ class StateReader:
                     # The application that has it open may have moved on in the middle of it.
                     if attempt == _COPIES_MAX:
                         raise StateStoreError(stored.name, f"can't be read: {error}") from error
-            try:
+            with closing(store):
                 yield store
-            finally:
-                store.close()
 
 
 def _reader(serde: Serde[Any] | None, topic: str) -> Callable[[bytes], Any]:

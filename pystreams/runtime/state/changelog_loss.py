@@ -78,8 +78,7 @@ class ChangelogCheck:
             if reason is None:
                 return max(position, held.beginning)
             if managed.expires and position < held.beginning:
-                self.rebuild()
-                self._tell_rebuilt(reason)
+                self._rebuild_from_changelog(reason)
                 return held.beginning
             decision = self.settings.changelog_loss_policy
             if decision is ChangelogLossPolicy.STOP:
@@ -94,8 +93,7 @@ class ChangelogCheck:
                 "state store is kept and will be logged anew", **self._where, reason=reason
             )
             return held.beginning
-        self.rebuild()
-        self._tell_rebuilt(reason)
+        self._rebuild_from_changelog(reason)
         if decision is ChangelogLossPolicy.EMPTY:
             managed.logs_anew = decision
         else:
@@ -123,8 +121,7 @@ class ChangelogCheck:
             return max(position, held.beginning)
         if not managed.expires or position >= held.beginning:
             raise self._last_copy(reason, held)
-        self.rebuild()
-        self._tell_rebuilt(reason)
+        self._rebuild_from_changelog(reason)
         return held.beginning
 
     def _first_of_source(self, held: OffsetRange) -> int:
@@ -195,7 +192,8 @@ class ChangelogCheck:
             "by a backfill",
         )
 
-    def _tell_rebuilt(self, reason: str) -> None:
+    def _rebuild_from_changelog(self, reason: str) -> None:
+        self.rebuild()
         _log.warning("state store is rebuilt from its changelog", **self._where, reason=reason)
 
     def _last_copy(self, reason: str, held: OffsetRange) -> ChangelogLossError:

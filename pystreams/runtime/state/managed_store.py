@@ -9,7 +9,7 @@ from typing import Any
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
@@ -126,10 +126,8 @@ class ManagedStore:
         if records:
             self.store.restore(records)
             return
-        changelog, last_offset = self.changelog, messages[-1].offset()
-        assert changelog is not None, "it is restored from a topic"
-        assert last_offset is not None, "a consumed message has an offset"
-        self.store.commit({changelog: last_offset})
+        assert self.changelog is not None, "it is restored from a topic"
+        self.store.commit({self.changelog: offset_of(messages[-1])})
 
     def reached_offset(self, next_offsets: Mapping[TopicPartition, int]) -> int | None:
         """Return the offset that its data will hold with the next commit; None for nothing new.

@@ -109,7 +109,8 @@ class Committer:
         group_metadata = (
             self._consumer().group_metadata() if units[0].producer.transactional else None
         )
-        for unit, error in zip(units, self._commit_units(units, group_metadata), strict=True):
+        errors = self._concurrent.run(lambda unit: self._commit_unit(unit, group_metadata), units)
+        for unit, error in zip(units, errors, strict=True):
             if error is not None:
                 failures.append(CommitFailure(unit, error))
                 continue
@@ -134,11 +135,6 @@ class Committer:
         for task in tasks:
             by_producer.setdefault(self._producers.of_task(task.task_id), []).append(task)
         return [CommitUnit(producer, tuple(group)) for producer, group in by_producer.items()]
-
-    def _commit_units(
-        self, units: Sequence[CommitUnit], group_metadata: Any
-    ) -> list[StreamsError | None]:
-        return self._concurrent.run(lambda unit: self._commit_unit(unit, group_metadata), units)
 
     def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
         producer = unit.producer

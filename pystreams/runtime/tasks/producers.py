@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 
 from pystreams.config import ProcessingGuarantee
@@ -124,35 +124,27 @@ class TaskProducers:
         self._application_id = parts.plan.application_id
         self._thread_transactional_id = f"{parts.identity.transactional_id}-{thread_index}"
         self._client_id = client_id
-        self._by_task: dict[TaskId, StreamsProducer] = {}
-        self._of_thread: StreamsProducer | None = None
+        self._made: dict[TaskId | None, StreamsProducer] = {}
 
     def of_task(self, task_id: TaskId) -> StreamsProducer:
         """Return the producer that sends for a task, making it when there is none yet."""
-        if self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
-            return self._get(
-                lambda: self._by_task.get(task_id),
-                lambda made: self._by_task.__setitem__(task_id, made),
-                f"{self._application_id}-{task_id}",
-                f"{self._client_id}-{task_id}-producer",
-            )
-        return self._get_of_thread()
+        has_its_own = self._guarantee is ProcessingGuarantee.EXACTLY_ONCE
+        return self._get(task_id if has_its_own else None)
 
     def prepare(self) -> None:
         """Begin what can be done before the thread has tasks: to initialize its one producer."""
         if self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
             pool = self._parts.make_waiting_pool()
-            self._get_of_thread().prepare(pool)
+            self._get(None).prepare(pool)
             pool.shutdown(wait=False)
 
     def all(self) -> list[StreamsProducer]:
         """Return the producers that exist."""
-        made = [*self._by_task.values(), self._of_thread]
-        return [producer for producer in made if producer is not None]
+        return list(self._made.values())
 
     def release_task(self, task_id: TaskId) -> None:
         """Close the producer of a task that has one of its own."""
-        producer = self._by_task.pop(task_id, None)
+        producer = self._made.pop(task_id, None)
         if producer is not None:
             producer.close()
 
@@ -160,35 +152,23 @@ class TaskProducers:
         """Close all producers."""
         for producer in self.all():
             producer.close()
-        self._by_task.clear()
-        self._of_thread = None
+        self._made.clear()
 
-    def _get_of_thread(self) -> StreamsProducer:
-        eos = self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
-        return self._get(
-            lambda: self._of_thread,
-            self._set_thread_producer,
-            self._thread_transactional_id if eos else None,
-            f"{self._client_id}-producer",
-        )
-
-    def _set_thread_producer(self, producer: StreamsProducer) -> None:
-        self._of_thread = producer
-
-    def _get(
-        self,
-        held: Callable[[], StreamsProducer | None],
-        keep: Callable[[StreamsProducer], None],
-        transactional_id: str | None,
-        client_id: str,
-    ) -> StreamsProducer:
-        producer = held()
+    def _get(self, task_id: TaskId | None) -> StreamsProducer:
+        """Return the producer of a task; None for the one of the thread."""
+        producer = self._made.get(task_id)
         if producer is None:
+            transactional_id, client_id = None, f"{self._client_id}-producer"
+            if task_id is not None:
+                transactional_id = f"{self._application_id}-{task_id}"
+                client_id = f"{self._client_id}-{task_id}-producer"
+            elif self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+                transactional_id = self._thread_transactional_id
             port = self._parts.clients.producer(
                 client_id, transactional_id, self._topics, self._sharing()
             )
             producer = StreamsProducer(port, transactional=transactional_id is not None)
-            keep(producer)
+            self._made[task_id] = producer
         return producer
 
     def _sharing(self) -> int:

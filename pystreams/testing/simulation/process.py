@@ -23,7 +23,6 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.metrics import OnDemand
-from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.global_stream_thread import GlobalStreamThread
@@ -239,7 +238,8 @@ class SimulatedProcess:
             settings = global_task_settings(self._config, parts.task_settings)
             task = GlobalTask(self.plan, settings, self._broker.partition_counts())
             stop = ManualEvent(self._broker.clock)
-            thread = global_stream_thread(task, self._config, parts, stop)
+            look_interval_ms = self._config.metadata_max_age_ms
+            thread = GlobalStreamThread(task, parts, look_interval_ms=look_interval_ms, stop=stop)
             self.global_state = SimulatedGlobalState(task, thread)
             thread.fill()
 

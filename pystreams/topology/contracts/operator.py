@@ -233,11 +233,12 @@ class NodeContext:
     Attributes:
         forward: Feeds all children; the child's own step when there is one.
         children: Step of each child by name.
+        stores: The names of the stores connected to the node.
         restored_from: The topic of each connected store that is restored from one which others
             write, for nodes that do not fill it: what they wrote would be gone after a restore.
     """
 
-    __slots__ = ("_stores", "children", "forward", "name", "restored_from", "task")
+    __slots__ = ("children", "forward", "name", "restored_from", "stores", "task")
 
     def __init__(
         self,
@@ -252,15 +253,7 @@ class NodeContext:
         self.children = children
         self.forward = fan_out(list(children.values()))
         self.restored_from = restored_from
-        self._stores = stores
-
-    def has_store(self, name: str) -> bool:
-        """Return whether a store is connected to this node."""
-        return name in self._stores
-
-    def stores(self) -> frozenset[str]:
-        """Return the names of the stores connected to this node."""
-        return self._stores
+        self.stores = stores
 
 
 class Operator(Protocol):

@@ -1,4 +1,4 @@
-"""Checks the user's functions and suppliers when they are declared, not at the first record."""
+"""The user's functions and suppliers: checked when they are declared, not at the first record."""
 
 from __future__ import annotations
 
@@ -144,6 +144,28 @@ def with_or_without_key(
         TopologyError: As `checked` does.
     """
     return checked(function, operation, ("key", *parameters) if with_key else parameters)
+
+
+def of_key_and_value(function: Callable[..., Any], *, with_key: bool) -> Callable[[Any, Any], Any]:
+    """Return a function of (value), or of (key, value), as one of (key, value)."""
+    if with_key:
+        return function
+
+    def of_value(key: Any, value: Any) -> Any:  # noqa: ARG001 - its form
+        return function(value)
+
+    return of_value
+
+
+def of_key_and_values(joiner: Callable[..., Any], *, with_key: bool) -> Callable[..., Any]:
+    """Return a joiner of (left, right), or of (key, left, right), as one of (key, left, right)."""
+    if with_key:
+        return joiner
+
+    def of_values(key: Any, left: Any, right: Any) -> Any:  # noqa: ARG001 - its form
+        return joiner(left, right)
+
+    return of_values
 
 
 def _no_supplier(given: object, where: str) -> TopologyError:

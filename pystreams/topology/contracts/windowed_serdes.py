@@ -18,14 +18,15 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from pystreams.errors import ConfigError, TopologyError
+from pystreams.errors import TopologyError
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers
 from pystreams.serdes import BYTES, Serde, headers_deserializer, headers_serializer
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.numbers import check_number
+from pystreams.topology.contracts.outer_serde import OuterSerde
 
 K = TypeVar("K")
 
@@ -36,23 +37,14 @@ _REMEMBERED_KEYS = 4096
 
 
 @dataclass(frozen=True)
-class WindowedSerde(Generic[K]):
-    """What serdes of windowed keys have in common.
+class WindowedSerde(OuterSerde[K]):
+    """What serdes of windowed keys have in common; `inner` is that of the key inside."""
 
-    Attributes:
-        inner: How the key inside is written; None takes `default.key.serde`.
-    """
-
-    inner: Serde[K] | None
     suffix_bytes = 0
-
-    def with_default(self, default: Serde[Any] | None) -> Any:
-        """Return this serde, with the configured default where it has no inner one."""
-        raise NotImplementedError
-
-    def is_complete(self) -> bool:
-        """Return whether it needs no default."""
-        return self.inner is not None
+    missing = (
+        "windowed keys have no serde for the key inside: give key_serde=... to the grouping, or "
+        "set default.key.serde"
+    )
 
     def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
         """Return the function that turns a windowed key into bytes."""
@@ -94,19 +86,6 @@ class WindowedSerde(Generic[K]):
         around: WindowedSerde[Any] = self
         return replace(around, inner=BYTES)
 
-    def known_inner(self) -> Serde[K]:
-        """Return the serde of the key inside.
-
-        Raises:
-            ConfigError: There is neither one of its own nor a default.
-        """
-        if self.inner is None:
-            raise ConfigError(
-                "windowed keys have no serde for the key inside: give key_serde=... to the "
-                "grouping, or set default.key.serde"
-            )
-        return self.inner
-
 
 @dataclass(frozen=True)
 class TimeWindowedSerde(WindowedSerde[K]):
@@ -118,10 +97,6 @@ class TimeWindowedSerde(WindowedSerde[K]):
 
     window_size_ms: int
     suffix_bytes = _START.size
-
-    def with_default(self, default: Serde[Any] | None) -> TimeWindowedSerde[Any]:
-        """Return this serde, with the configured default where it has no inner one."""
-        return TimeWindowedSerde(self.inner or default, self.window_size_ms)
 
     def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
         """Return the function that turns a windowed key into bytes."""
@@ -151,10 +126,6 @@ class SessionWindowedSerde(WindowedSerde[K]):
     """Serde of keys in sessions."""
 
     suffix_bytes = _END_AND_START.size
-
-    def with_default(self, default: Serde[Any] | None) -> SessionWindowedSerde[Any]:
-        """Return this serde, with the configured default where it has no inner one."""
-        return SessionWindowedSerde(self.inner or default)
 
     def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
         """Return the function that turns a windowed key into bytes."""

@@ -134,7 +134,7 @@ class DeclaredStream:
         Raises:
             TopologyError: The streams come from different builders.
         """
-        self.check_same_builder(other.graph, other.node, "merge")
+        self.graph.check_same_builder(self.node, other.graph, other.node, "merge")
         node_name = self.graph.names.node_or(name, naming.STREAM_MERGE)
         node = ProcessorGraphNode(node_name, PassThroughOperator(), effect=Effect.MERGED)
         self.graph.add(node, self.node, other.node)
@@ -205,10 +205,6 @@ class DeclaredStream:
         self, operator: Operator, prefix: str, name: str | None, effect: Effect
     ) -> ProcessorGraphNode:
         return ProcessorGraphNode(self.graph.names.node_or(name, prefix), operator, effect=effect)
-
-    def check_same_builder(self, graph: StreamsGraph, node: GraphNode, operation: str) -> None:
-        """Refuse to put together what comes from two builders."""
-        self.graph.check_same_builder(self.node, graph, node, operation)
 
 
 def behind(graph: StreamsGraph, node: RepartitionNode) -> DeclaredStream:

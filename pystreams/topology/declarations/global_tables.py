@@ -146,7 +146,7 @@ def join_global_table(
         TopologyError: The call does not fit a global table, or the two come from different
             builders.
     """
-    stream.check_same_builder(table.graph, table.node, "join")
+    stream.graph.check_same_builder(stream.node, table.graph, table.node, "join")
     name = dict(call.options).pop("name", None)
     others = sorted(call.options.keys() - {"name"})
     if call.joined is not None or others or call.windows is not None:

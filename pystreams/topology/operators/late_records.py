@@ -37,7 +37,7 @@ class LateRecords:
         if self.sink is None:
             return node
         others = {name: step for name, step in node.children.items() if name != self.sink}
-        return NodeContext(node.name, node.task, others, node.stores())
+        return NodeContext(node.name, node.task, others, node.stores)
 
 
 NOBODY = LateRecords()

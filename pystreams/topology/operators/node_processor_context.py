@@ -130,12 +130,12 @@ class NodeProcessorContext:
         )
 
     def get_state_store(self, name: str) -> Any:
-        if not self._node.has_store(name):
+        if name not in self._node.stores:
             if (shared := self._task.global_store(name, self._node.name)) is not None:
                 return shared
             message = (
                 f"processor {self._node.name!r} asks for state store {name!r}, which is not "
-                f"connected to it (connected: {sorted(self._node.stores())}): name it in "
+                f"connected to it (connected: {sorted(self._node.stores)}): name it in "
                 "process(..., stores=[...]) or in connect_processor_and_state_stores(...)"
             )
             raise TopologyError(message)

@@ -243,6 +243,10 @@ class TopologyPlan:
             raise read_by_two(topic, readers[0], readers[1])
         return readers[0] if readers else None
 
+    def reads(self, topic: str) -> bool:
+        """Return whether a source node reads a topic (by real name); raises as that does."""
+        return self.source_of_topic(topic) is not None
+
     def subtopology_of_topic(self, topic: str) -> Subtopology | None:
         """Return the sub-topology that reads a topic (by real name), or None."""
         source = self.source_of_topic(topic)

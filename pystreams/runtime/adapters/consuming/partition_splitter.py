@@ -14,7 +14,7 @@ from typing import Any, cast
 from confluent_kafka import Message
 
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage
+from pystreams.record import ConsumedMessage, offset_of
 from pystreams.runtime.ports import PartitionBatch
 
 _topic_of = Message.topic
@@ -65,9 +65,7 @@ class PartitionSplitter:
 
 def next_offset(messages: Sequence[ConsumedMessage]) -> int:
     """Return the offset behind the last of some consumed messages."""
-    offset = messages[-1].offset()
-    assert offset is not None, "a consumed message has an offset"
-    return offset + 1
+    return offset_of(messages[-1]) + 1
 
 
 def _split_topic(

@@ -82,11 +82,6 @@ def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> D
     )
 
 
-def chosen_topic(queue: DeadLetterTopic, context: ErrorContext, error: Exception) -> str | None:
-    """Return the queue a failed record goes to; None for none."""
-    return queue if isinstance(queue, str) else queue(context, error)
-
-
 class WaitingDeadLetters:
     """Dead letters of a partition's records that were met while a batch was decoded.
 

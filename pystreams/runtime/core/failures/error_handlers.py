@@ -22,7 +22,6 @@ from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.failures.dead_letters import (
     DeadLetterRecord,
     DeadLetterTopic,
-    chosen_topic,
     dead_letter_record,
 )
 from pystreams.runtime.core.failures.error_context import ErrorContext
@@ -122,7 +121,7 @@ def _drop_into_queue(
     response = handler(context, error)
     if response is not ErrorResponse.CONTINUE:
         return response
-    topic = chosen_topic(queue, context, error)
+    topic = queue if isinstance(queue, str) else queue(context, error)
     if topic is None:
         return response
     return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])

@@ -39,10 +39,6 @@ class CommittedNumbers:
 
     def present(self) -> dict[str, int]:
         """Return what is to be committed now; how far results were sent first."""
-        names = sorted(self._present, key=_is_of_stream_time)
+        names = sorted(self._present, key=lambda name: name.startswith(STREAM_TIME_PREFIX))
         now = {name: self._present[name]() for name in names}
         return {name: number for name, number in now.items() if number >= 0}
-
-
-def _is_of_stream_time(name: str) -> bool:
-    return name.startswith(STREAM_TIME_PREFIX)

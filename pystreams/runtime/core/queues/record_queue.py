@@ -22,7 +22,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, Headers
+from pystreams.record import ConsumedMessage, Headers, offset_of
 from pystreams.runtime.core.failures.dead_letters import WaitingDeadLetters
 from pystreams.runtime.core.failures.error_context import ErrorContext
 from pystreams.runtime.core.failures.error_handlers import ErrorHandler, ErrorResponse, ask
@@ -160,7 +160,7 @@ class RecordQueue:
         if not messages:
             return
         self._drop_taken()
-        last_offset = _offset(messages[-1])
+        last_offset = offset_of(messages[-1])
         raw_keys = [message.key() for message in messages]
         raw_values = [message.value() for message in messages]
         headers = [tuple(found) if (found := message.headers()) else () for message in messages]
@@ -252,7 +252,7 @@ class RecordQueue:
 
     def _first_offset(self) -> int:
         """Return the offset of the first record that waits."""
-        return _offset(message_of(self._items[self._position]))
+        return offset_of(message_of(self._items[self._position]))
 
     def _drop_taken(self) -> None:
         if self._position:
@@ -286,7 +286,7 @@ class RecordQueue:
         return kept, keys, values
 
     def _refuse(self, message: ConsumedMessage, part: str, error: Exception) -> None:
-        topic, partition, offset = self.partition.topic, self.partition.partition, _offset(message)
+        (topic, partition), offset = self.partition, offset_of(message)
         context = ErrorContext.of("deserialization", self._task_id, self.node, message)
         response = ask(self._handler, context, error)
         if response.result is ErrorResponse.CONTINUE:
@@ -322,7 +322,7 @@ class RecordQueue:
         highest = max(highest, self.partition_time)
         for (key, value, timestamp, headers, message), size in zip(items, sizes, strict=True):
             record = ConsumerRecord(
-                topic, partition, _offset(message), key, value, timestamp, headers, self.now_ms
+                topic, partition, offset_of(message), key, value, timestamp, headers, self.now_ms
             )
             try:
                 extracted = self._extractor(record, highest)
@@ -374,9 +374,3 @@ class RecordQueue:
 def _headers(message: ConsumedMessage) -> Headers:
     found = message.headers()
     return tuple(found) if found else ()
-
-
-def _offset(message: ConsumedMessage) -> int:
-    offset = message.offset()
-    assert offset is not None, "a consumed message has an offset"
-    return offset

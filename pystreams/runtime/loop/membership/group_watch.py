@@ -199,7 +199,7 @@ class GroupWatch:
                 self._tell_for_whom_it_waits(others)
         elif self._parts.settings.membership.static:
             self._look_in(_SOON_MS)  # What the others have is of before the rebalance.
-        elif strangers := of_another_topology(others, self._reads, ()):
+        elif strangers := of_another_topology(others, self._parts.plan.reads, ()):
             self._meet(strangers)
         else:
             self.ready = True
@@ -210,7 +210,7 @@ class GroupWatch:
         here, elsewhere = stranded(tasks, self._manager.assigned())
         unread = here | self._unowned(group, tasks.values())
         again = bool(unread) and self._is_to_be_seen_again()
-        strangers = of_another_topology(others, self._reads, elsewhere)
+        strangers = of_another_topology(others, self._parts.plan.reads, elsewhere)
         if unread and not again and self._may_share_out_anew(strangers):
             self._share_out_anew(unread)
             return
@@ -223,7 +223,7 @@ class GroupWatch:
         if again:
             self._look_in(_AGAIN_MS + self._spread_ms)
             return
-        self.unread_partitions = sum(self._reads(topic) for topic, _ in unread)
+        self.unread_partitions = sum(self._parts.plan.reads(topic) for topic, _ in unread)
         if unread:
             self._tell_of_unread(unread)
         else:
@@ -239,9 +239,6 @@ class GroupWatch:
         return group.unowned(
             partition for needed in tasks for partition in needed if partition.topic in named
         )
-
-    def _reads(self, topic: str) -> bool:
-        return self._parts.plan.source_of_topic(topic) is not None
 
     # ------------------------------------------------------------------ stale shares
 
@@ -291,7 +288,7 @@ class GroupWatch:
 
     def _stand_by_on(self, others: list[GroupMember], since_ms: float) -> None:
         """Join when the other topology has gone, or give up."""
-        foreign = of_another_topology(others, self._reads, ())
+        foreign = of_another_topology(others, self._parts.plan.reads, ())
         strangers = [
             member for member in others if member in foreign or member.member_id in self._strangers
         ]

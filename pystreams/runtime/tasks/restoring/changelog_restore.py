@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pystreams.record import ConsumedMessage
+from pystreams.record import ConsumedMessage, offset_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 
@@ -48,10 +48,3 @@ class ChangelogRestore:
     def remaining_records(self) -> int:
         """Offsets still to go, at most."""
         return max(self.end_offset - self.next_offset, 0)
-
-
-def offset_of(message: ConsumedMessage) -> int:
-    """Return the offset of a message that was consumed."""
-    offset = message.offset()
-    assert offset is not None, "a consumed message has an offset"
-    return offset

@@ -27,11 +27,11 @@ from pystreams.errors import (
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage
+from pystreams.record import ConsumedMessage, offset_of
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
-from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogRestore, offset_of
+from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogRestore
 from pystreams.runtime.tasks.restoring.restore_progress import ProgressLog, RestoreProgress
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 

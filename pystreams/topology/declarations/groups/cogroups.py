@@ -86,8 +86,8 @@ class Cogroups:
         Raises:
             TopologyError: It comes from another builder.
         """
-        first = next(iter(self.aggregators)).stream
-        first.check_same_builder(groups.stream.graph, groups.stream.node, "cogroup")
+        first, other = next(iter(self.aggregators)).stream, groups.stream
+        first.graph.check_same_builder(first.node, other.graph, other.node, "cogroup")
         return replace(self, aggregators={**self.aggregators, groups: aggregator})
 
     def aggregated(

@@ -16,9 +16,14 @@ from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.contracts.user_functions import VALUE, with_or_without_key
+from pystreams.topology.contracts.user_functions import (
+    VALUE,
+    of_key_and_value,
+    of_key_and_values,
+    with_or_without_key,
+)
 from pystreams.topology.declarations.declared_stream import DeclaredStream
-from pystreams.topology.declarations.joins.joined_tables import TableJoinCall, row_joiner
+from pystreams.topology.declarations.joins.joined_tables import TableJoinCall
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.logical_graph.graph_node import (
     GraphNode,
@@ -102,8 +107,8 @@ def join_by_foreign_key(
     with_or_without_key(foreign_key, call.kind, VALUE, with_key=call.with_key)
     materialized: Materialized[Any, Any] = table_options(call.materialized, call.options, call.kind)
     described = _ForeignKeyCall(
-        _row_function(foreign_key, with_key=call.with_key),
-        row_joiner(call.joiner, with_key=call.with_key),
+        of_key_and_value(foreign_key, with_key=call.with_key),
+        of_key_and_values(call.joiner, with_key=call.with_key),
         call.kind == "left_join",
         table_joined or TableJoined(),
         kept_serde(call.joiner, table.value_serde, foreign.value_serde),
@@ -260,17 +265,6 @@ def _to_primary_partition(
     count: int,  # noqa: ARG001 - as above
 ) -> int | None:
     return value.primary_partition
-
-
-def _row_function(function: Callable[..., Any], *, with_key: bool) -> RowFunction:
-    """Return the user's function of a row as one of key and value."""
-    if with_key:
-        return function
-
-    def of_row(key: Any, value: Any) -> Any:  # noqa: ARG001 - its form
-        return function(value)
-
-    return of_row
 
 
 def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:

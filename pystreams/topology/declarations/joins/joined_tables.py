@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pystreams.topology.contracts.user_functions import with_or_without_key
+from pystreams.topology.contracts.user_functions import of_key_and_values, with_or_without_key
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
 from pystreams.topology.declarations.logical_graph.graph_node import (
     Place,
@@ -20,7 +20,6 @@ from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.joins.table_table_join import (
     JoinedView,
-    RowJoiner,
     TableJoin,
     TableJoinMergeOperator,
     TableJoinSideOperator,
@@ -102,7 +101,7 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
     chosen: Materialized[Any, Any] | None = optional_table_options(
         call.materialized, call.options, kind
     )
-    joiner = row_joiner(call.joiner, with_key=call.with_key)
+    joiner = of_key_and_values(call.joiner, with_key=call.with_key)
     names = left.graph.names
     left.graph.check_same_builder(left.node, right.graph, right.node, "join")
     kept = kept_serde(call.joiner, left.value_serde, right.value_serde)
@@ -142,14 +141,3 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
         value_serde=kept if store is None else store.value_serde,
         queryable_store_name=None if store is None else store.queryable_name,
     )
-
-
-def row_joiner(joiner: Callable[..., Any], *, with_key: bool) -> RowJoiner:
-    """Return the user's joiner as a function of key, left and right value."""
-    if with_key:
-        return joiner
-
-    def join(key: Any, left: Any, right: Any) -> Any:  # noqa: ARG001 - its form
-        return joiner(left, right)
-
-    return join

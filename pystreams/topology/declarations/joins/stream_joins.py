@@ -5,12 +5,11 @@ Source: Kafka Streams' `KStreamImplJoin`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.topology.contracts.user_functions import with_or_without_key
+from pystreams.topology.contracts.user_functions import of_key_and_values, with_or_without_key
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.graph_writing.stream_join_nodes import (
     JoinNames,
@@ -20,10 +19,7 @@ from pystreams.topology.declarations.graph_writing.stream_join_nodes import (
 from pystreams.topology.declarations.joins.join_call import JoinCall
 from pystreams.topology.declarations.kept_serdes import kept_serde
 from pystreams.topology.declarations.logical_graph.graph_nodes import ProcessorGraphNode
-from pystreams.topology.operators.joins.stream_stream_join import (
-    JoinWindowOperator,
-    PairJoiner,
-)
+from pystreams.topology.operators.joins.stream_stream_join import JoinWindowOperator
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.stream_joined import StreamJoined
@@ -41,7 +37,7 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
             f"{call.kind} of two streams needs windows, such as "
             f"JoinWindows.of_time_difference_with_no_grace(60_000), not {windows!r}"
         )
-    left.check_same_builder(right.graph, right.node, call.kind)
+    left.graph.check_same_builder(left.node, right.graph, right.node, call.kind)
     with_or_without_key(call.joiner, call.kind, ("value", "other_value"), with_key=call.with_key)
     chosen: StreamJoined[Any, Any, Any] = options_of(
         StreamJoined, call.joined, call.options, call.kind
@@ -64,7 +60,7 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
     that = right.copartitioned(name and f"{name}-right", joined.key_serde, joined.other_value_serde)
     join = StreamJoin(
         windows,
-        _keyed(call.joiner, with_key=call.with_key),
+        of_key_and_values(call.joiner, with_key=call.with_key),
         left_outer=call.kind != "join",
         right_outer=call.kind == "outer_join",
         joined=joined,
@@ -87,14 +83,3 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
     graph.require_copartition(sources, node.name)
     value_serde = kept_serde(call.joiner, joined.value_serde, joined.other_value_serde)
     return DeclaredStream(graph, node, sources, joined.key_serde, value_serde)
-
-
-def _keyed(joiner: Callable[..., Any], *, with_key: bool) -> PairJoiner:
-    """Return the user's joiner as one of (key, left value, right value)."""
-    if with_key:
-        return joiner
-
-    def join(_key: Any, left: Any, right: Any) -> Any:
-        return joiner(left, right)
-
-    return join

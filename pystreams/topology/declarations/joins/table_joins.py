@@ -46,7 +46,7 @@ def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> 
     # Differs from Kafka: a key serde that nobody has told is the table's, not the default.
     joined = options_of(Joined, call.joined, call.options, call.kind)
     with_or_without_key(call.joiner, call.kind, ("value", "row"), with_key=call.with_key)
-    stream.check_same_builder(table.graph, table.node, "join")
+    stream.graph.check_same_builder(stream.node, table.graph, table.node, "join")
     joined = replace(
         joined,
         key_serde=joined.key_serde or stream.key_serde or table.key_serde,

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import mmh3
 
 from pystreams.serdes import Serde
+from pystreams.topology.contracts.outer_serde import OuterSerde
 
 PRIMARY_KEY_SUFFIX = "-pk"
 FOREIGN_KEY_SUFFIX = "-fk"
@@ -156,28 +157,13 @@ class SubscriptionSerde:
         return self._inner
 
 
-class ResponseSerde:
-    """Serde of responses.
-
-    Args:
-        inner: Serde of the foreign table's values; None takes the configured default.
-    """
-
-    def __init__(self, inner: Serde[Any] | None) -> None:
-        self._inner = inner
-
-    def with_default(self, default: Serde[Any] | None) -> ResponseSerde:
-        """Return this serde with the configured default where no inner one was given."""
-        return ResponseSerde(self._inner or default)
-
-    def is_complete(self) -> bool:
-        """Return whether it needs no default."""
-        return self._inner is not None
+class ResponseSerde(OuterSerde[Any]):
+    """Serde of responses; `inner` is that of the foreign table's values."""
 
     def serializer(self, topic: str) -> Callable[[Response], bytes]:
         """Return the function that turns a response into bytes."""
-        assert self._inner is not None, "checked when the topology is built"
-        serialize_value = self._inner.serializer(topic)
+        assert self.inner is not None, "checked when the topology is built"
+        serialize_value = self.inner.serializer(topic)
 
         def serialize(response: Response) -> bytes:
             digest, value, _ = response
@@ -193,8 +179,8 @@ class ResponseSerde:
 
         The function raises ValueError for a version that came after these.
         """
-        assert self._inner is not None, "checked when the topology is built"
-        deserialize_value = self._inner.deserializer(topic)
+        assert self.inner is not None, "checked when the topology is built"
+        deserialize_value = self.inner.deserializer(topic)
 
         def deserialize(data: bytes) -> Response:
             _, digest, at = _version_and_hash(data, _RESPONSE_VERSION, "response", 1)

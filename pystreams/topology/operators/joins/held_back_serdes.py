@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pystreams.errors import ConfigError
 from pystreams.serdes import Serde
+from pystreams.topology.contracts.outer_serde import OuterSerde
 
 _KEY_HEAD = struct.Struct(">qb")
 _LEFT, _RIGHT = b"\x01", b"\x00"
@@ -46,23 +47,8 @@ class LeftOrRightValue(NamedTuple):
     value: Any
 
 
-class TimestampedKeyAndJoinSideSerde:
-    """Serde of keys.
-
-    Args:
-        inner: Serde of the records' keys; None takes the configured default.
-    """
-
-    def __init__(self, inner: Serde[Any] | None) -> None:
-        self._inner = inner
-
-    def with_default(self, default: Serde[Any] | None) -> TimestampedKeyAndJoinSideSerde:
-        """Return this serde with the configured default where no inner one was given."""
-        return TimestampedKeyAndJoinSideSerde(self._inner or default)
-
-    def is_complete(self) -> bool:
-        """Return whether it needs no default."""
-        return self._inner is not None
+class TimestampedKeyAndJoinSideSerde(OuterSerde[Any]):
+    """Serde of keys; `inner` is that of the records' keys."""
 
     def serializer(self, topic: str) -> Callable[[TimestampedKeyAndJoinSide], bytes]:
         """Return the function that turns a key into bytes.
@@ -70,7 +56,7 @@ class TimestampedKeyAndJoinSideSerde:
         Raises:
             ConfigError: There is neither an inner serde nor a default.
         """
-        serialize_key = _known(self._inner, "key").serializer(topic)
+        serialize_key = _known(self.inner, "key").serializer(topic)
         pack = _KEY_HEAD.pack
 
         def serialize(waiting: TimestampedKeyAndJoinSide) -> bytes:
@@ -81,7 +67,7 @@ class TimestampedKeyAndJoinSideSerde:
 
     def deserializer(self, topic: str) -> Callable[[bytes], TimestampedKeyAndJoinSide]:
         """Return the function that turns bytes into a key; raises as `serializer` does."""
-        deserialize_key = _known(self._inner, "key").deserializer(topic)
+        deserialize_key = _known(self.inner, "key").deserializer(topic)
         unpack, skipped = _KEY_HEAD.unpack_from, _KEY_HEAD.size
 
         def deserialize(data: bytes) -> TimestampedKeyAndJoinSide:
@@ -92,7 +78,7 @@ class TimestampedKeyAndJoinSideSerde:
 
     def __repr__(self) -> str:
         """Return the serde's name."""
-        return f"TimestampedKeyAndJoinSideSerde({self._inner!r})"
+        return f"TimestampedKeyAndJoinSideSerde({self.inner!r})"
 
 
 class LeftOrRightValueSerde:

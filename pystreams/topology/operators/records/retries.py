@@ -100,7 +100,7 @@ class _RetriedRecords:
         self._line: deque[_Waiting] = deque()
         self._caught = _CaughtError(node.task)
         within = NodeContext(
-            node.name, cast("TaskContext", self._caught), node.children, node.stores()
+            node.name, cast("TaskContext", self._caught), node.children, node.stores
         )
         self._try = operator.operator.attach(within)
         self.retry_at_ms: int | None = None

@@ -18,36 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.errors import ConfigError
-from pystreams.serdes import Serde
+from pystreams.topology.contracts.outer_serde import OuterSerde
 from pystreams.topology.operators.tables.table_view import Change
 
 _OLD_ONLY, _NEW_ONLY, _BOTH = 0, 1, 2
 _FIRST_FLAG_WITH_LATEST = 3
 
 
-class ChangeSerde:
-    """Serde of the changes of a regrouped table.
+class ChangeSerde(OuterSerde[Any]):
+    """Serde of the changes of a regrouped table; `inner` is that of the values."""
 
-    Args:
-        inner: Serde of the values; None takes the configured default, through `with_default`.
-    """
-
-    def __init__(self, inner: Serde[Any] | None) -> None:
-        self._inner = inner
-
-    def with_default(self, default: Serde[Any] | None) -> ChangeSerde:
-        """Return this serde with the configured default where no inner one was given."""
-        return ChangeSerde(self._inner or default)
-
-    def is_complete(self) -> bool:
-        """Return whether it needs no default."""
-        return self._inner is not None
-
-    @property
-    def inner(self) -> Serde[Any] | None:
-        """Serde of the values, or None for the configured default."""
-        return self._inner
+    missing = (
+        "the values of a regrouped table have no serde: give KTable.group_by a value_serde=..., "
+        "or set default.value.serde"
+    )
 
     def serializer(self, topic: str) -> Callable[[Change], bytes]:
         """Return the function that turns a change into bytes.
@@ -55,7 +39,7 @@ class ChangeSerde:
         Raises:
             ConfigError: There is neither an inner serde nor a default.
         """
-        serialize_value = self._known_inner().serializer(topic)
+        serialize_value = self.known_inner().serializer(topic)
 
         def serialize(change: Change) -> bytes:
             new, old = change
@@ -72,7 +56,7 @@ class ChangeSerde:
 
     def deserializer(self, topic: str) -> Callable[[bytes], Change]:
         """Return the function that turns bytes into a change; raises as `serializer` does."""
-        deserialize_value = self._known_inner().deserializer(topic)
+        deserialize_value = self.known_inner().deserializer(topic)
 
         def deserialize(data: bytes) -> Change:
             flag, end = data[-1], len(data) - 1
@@ -92,16 +76,7 @@ class ChangeSerde:
 
     def __repr__(self) -> str:
         """Return the serde's name."""
-        return f"ChangeSerde({self._inner!r})"
-
-    def _known_inner(self) -> Serde[Any]:
-        if self._inner is None:
-            message = (
-                "the values of a regrouped table have no serde: give KTable.group_by a "
-                "value_serde=..., or set default.value.serde"
-            )
-            raise ConfigError(message)
-        return self._inner
+        return f"ChangeSerde({self.inner!r})"
 
 
 def _varint(number: int) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.contracts.user_functions import of_key_and_value
 from pystreams.topology.operators.records.wrong_results import no_pair
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
@@ -195,14 +196,7 @@ class TableMapValuesOperator(DerivedTableOperator):
 
     def derivation(self) -> Derivation:
         """Return the mapper, as a function of key and value."""
-        mapper = self.mapper
-        if self.with_key:
-            return mapper
-
-        def derive(key: Any, value: Any) -> Any:  # noqa: ARG001 - the form of all derivations
-            return mapper(value)
-
-        return derive
+        return of_key_and_value(self.mapper, with_key=self.with_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class ResultsOperator(TableOperator):
         children = {node.name: self._results(self.late.without_sink(node))}
         if self.late.sink is not None:
             children[self.late.sink] = node.children[self.late.sink]
-        below = NodeContext(node.name, node.task, children, node.stores())
+        below = NodeContext(node.name, node.task, children, node.stores)
         if not self.aggregation.with_timestamp:
             return operator.attach(below)
         return _at_event_time(operator, below)

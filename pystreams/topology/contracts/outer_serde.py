@@ -1,0 +1,42 @@
+"""What serdes around another one have in common, which may be left to the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
+
+from pystreams.errors import ConfigError
+from pystreams.serdes import Serde
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OuterSerde(Generic[T]):
+    """A serde around another one.
+
+    Attributes:
+        inner: The serde inside; None takes the configured default, through `with_default`.
+        missing: What to say where there is neither.
+    """
+
+    inner: Serde[T] | None
+    missing = ""
+
+    def with_default(self, default: Serde[Any] | None) -> Self:
+        """Return this serde, with the configured default where it has no inner one."""
+        return replace(self, inner=self.inner or default)
+
+    def is_complete(self) -> bool:
+        """Return whether it needs no default."""
+        return self.inner is not None
+
+    def known_inner(self) -> Serde[T]:
+        """Return the serde inside.
+
+        Raises:
+            ConfigError: There is neither one of its own nor a default.
+        """
+        if self.inner is None:
+            raise ConfigError(self.missing)
+        return self.inner
