@@ -27,7 +27,6 @@ from typing import Any, NoReturn
 
 import click
 import orjson
-import structlog
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -348,10 +347,7 @@ What now? (pystreams is .venv/bin/pystreams)
 def main(bootstrap_servers: str | None, fresh: bool) -> None:
     """Load the flights of 2013 into Kafka, count them exactly once, print the result."""
     # The runtime tells in its log what it does; here the live line is enough, but for warnings.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     console = Console(highlight=False)
     try:
         with console.status("Looking for a broker"):
