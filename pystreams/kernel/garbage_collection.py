@@ -1,4 +1,4 @@
-"""Python's garbage collector, while records are processed."""
+"""Python's garbage collector, while modules are imported and while records are processed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,25 @@ def collected_seldom() -> Iterator[None]:
     found. It counts for the whole process, all threads, until the block ends; `pystreams run` and
     the workers of a backfill run so.
     """
+    with collections_far_apart():
+        gc.collect()
+        gc.freeze()
+        try:
+            yield
+        finally:
+            gc.unfreeze()
+
+
+@contextmanager
+def collections_far_apart() -> Iterator[None]:
+    """Let the collector look seldom, for the whole process, until the block ends.
+
+    What a command imports stays: to look for circles in it again and again, while it grows, is a
+    tenth of its start.
+    """
     before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
