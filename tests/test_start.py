@@ -135,3 +135,29 @@ def test_a_run_loads_only_what_it_runs_on(tmp_path: Path) -> None:
     assert others(modules) == OF_A_RUN
     # The client's package imports asyncio itself.
     assert not modules & (HEAVY - {"asyncio", "ssl"})
+
+
+def test_a_run_leaves_its_own_code_to_no_collection_and_the_users_to_all(tmp_path: Path) -> None:
+    own = (
+        "import gc\n"
+        "class Report:\n"
+        "    def __init__(self):\n"
+        "        self.itself = self\n"
+        "        self.told = f'{gc.get_freeze_count()} {gc.get_threshold()[0]}'\n"
+        "    def __del__(self):\n"
+        "        print('collected:', self.told)\n"
+        "Report()\n"
+    )
+    (tmp_path / "topology.py").write_text(TOPOLOGY + own)
+    answer = subprocess.run(
+        [sys.executable, "-m", "pystreams", "run", "topology.py", "-c", "application.id=a"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "bootstrap.servers" in answer.stderr
+    (told,) = (line for line in answer.stdout.splitlines() if line.startswith("collected:"))
+    frozen, objects_between_collections = map(int, told.split()[1:])
+    assert frozen > 10_000
+    assert objects_between_collections > 10_000
