@@ -15,8 +15,8 @@ def collected_seldom() -> Iterator[None]:
 
     Nearly all objects of a record are freed as its references go; to look at them all the same
     costs a tenth to a quarter of the processing. Circles that the user's code makes are still
-    found. It counts for the whole process, all threads, until the block ends; `pystreams run` and
-    the workers of a backfill run so.
+    found. It counts for the whole process, all threads, until the block ends; the workers of a
+    backfill run so. `pystreams run` does the same in two steps, from its start on.
     """
     with collections_far_apart():
         gc.collect()
