@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 import click
 import orjson
+import structlog
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -347,7 +348,10 @@ What now? (pystreams is .venv/bin/pystreams)
 def main(bootstrap_servers: str | None, fresh: bool) -> None:
     """Load the flights of 2013 into Kafka, count them exactly once, print the result."""
     # The runtime tells in its log what it does; here the live line is enough, but for warnings.
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
     console = Console(highlight=False)
     try:
         with console.status("Looking for a broker"):

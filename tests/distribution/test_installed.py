@@ -26,6 +26,7 @@ NEEDED = {
     "pygments",
     "rich",
     "rocksdict",
+    "structlog",
 }
 SIZE_MAX_MIB = 60
 """What is installed without extras is 34 MiB on Linux, 3 MiB of it this package."""
