@@ -24,6 +24,7 @@ from pystreams.cli.processes.standard_output import (
     reader_has_gone,
 )
 from pystreams.errors import StreamsError
+from pystreams.kernel.garbage_collection import collections_far_apart
 
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
@@ -118,7 +119,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         # A crash of native code, as librdkafka's or RocksDB's, says in which of our lines it came.
         faulthandler.enable(sys.__stderr__)
-    sys.exit(_run(arguments))
+    with collections_far_apart():
+        sys.exit(_run(arguments))
 
 
 def _run(arguments: list[str] | None) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from pystreams.http.health import Health
 from pystreams.http.node_figures import NodeFigures
 from pystreams.http.troubles import Troubles
 from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.installed_version import installed_version
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import TASK_GROUP
 from pystreams.runtime.application.group_processes import GroupProcess
@@ -84,7 +84,7 @@ class Snapshots:
         config, restores = streams.config, _restores(metrics)
         return {
             "application_id": config.application_id,
-            "version": version("pystreams-kafka"),
+            "version": installed_version(),
             "at_ms": self._clock.now_ms(),
             "state": streams.state.value,
             "error": None if streams.error is None else str(streams.error),

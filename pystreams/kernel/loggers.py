@@ -4,15 +4,19 @@ Where the program (or the command line) has configured structlog, lines go throu
 else they go to the standard library's `logging`, below the logger "pystreams", with their fields as
 text behind the message. That logger has a handler that does nothing: what nobody asked for is
 not printed.
+
+structlog is imported with the first line: it is a fifth of what a program that has nothing to say
+would take to start.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import structlog
-from structlog.typing import EventDict
+if TYPE_CHECKING:
+    from structlog.typing import EventDict
 
 logging.getLogger("pystreams").addHandler(logging.NullHandler())
 
@@ -30,9 +34,20 @@ class _LibraryLogger:
     """Chooses for each line where it goes: logging may be set up after the import."""
 
     def __init__(self, name: str) -> None:
-        self._configured = structlog.get_logger(name)
-        self._otherwise = structlog.wrap_logger(
-            logging.getLogger(name),
+        self._name = name
+
+    @cached_property
+    def _configured(self) -> Any:
+        import structlog
+
+        return structlog.get_logger(self._name)
+
+    @cached_property
+    def _otherwise(self) -> Any:
+        import structlog
+
+        return structlog.wrap_logger(
+            logging.getLogger(self._name),
             processors=[
                 structlog.stdlib.filter_by_level,
                 structlog.processors.format_exc_info,
@@ -43,6 +58,8 @@ class _LibraryLogger:
         )
 
     def __getattr__(self, method: str) -> Any:
+        import structlog
+
         logger = self._configured if structlog.is_configured() else self._otherwise
         return getattr(logger, method)
 

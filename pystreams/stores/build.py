@@ -11,6 +11,8 @@ BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions | B
             |
 RocksDBEngine | RocksDBSegmentEngine | MemoryEngine | spec.engine_factory(name)
   committed bytes and offsets
+
+An engine is imported when a store is built over it.
 """
 
 from __future__ import annotations
@@ -18,12 +20,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
-from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.engines.rocksdb import BulkLoadEngine, RocksDBEngine, RocksDBSegmentEngine
-from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
+    from pystreams.stores.engines.rocksdb import (
+        BulkLoadEngine,
+        RocksDBEngine,
+        RocksDBSegmentEngine,
+    )
 
 
 def build_store(spec: StoreSpec) -> StateStore:
@@ -32,7 +36,7 @@ def build_store(spec: StoreSpec) -> StateStore:
 
 
 def build_bulk_loaded_store(
-    spec: StoreSpec, run_entries: int = RUN_ENTRIES
+    spec: StoreSpec, run_entries: int | None = None
 ) -> tuple[StateStore, BulkLoadEngine]:
     """Return a new store that is to be filled by `restore` and closed, and its engine.
 
@@ -41,9 +45,12 @@ def build_bulk_loaded_store(
 
     Args:
         spec: What it shall be, over a RocksDB of ours.
-        run_entries: See `BulkLoadEngine`.
+        run_entries: See `BulkLoadEngine`; None for its default.
     """
-    engine = BulkLoadEngine(_rocksdb_engine(spec), run_entries=run_entries)
+    from pystreams.stores.engines.rocksdb import BulkLoadEngine
+    from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
+
+    engine = BulkLoadEngine(_rocksdb_engine(spec), run_entries=run_entries or RUN_ENTRIES)
     return spec.kind.build(spec, engine), engine
 
 
@@ -51,11 +58,15 @@ def _engine(spec: StoreSpec) -> KeyValueEngine:
     if spec.engine_factory is not None:
         return spec.engine_factory(spec.name)
     if spec.engine is StoreEngine.IN_MEMORY:
+        from pystreams.stores.engines.memory import MemoryEngine
+
         return MemoryEngine(spec.name)
     return _rocksdb_engine(spec)
 
 
 def _rocksdb_engine(spec: StoreSpec) -> RocksDBEngine | RocksDBSegmentEngine:
+    from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
+
     if spec.kind.segmented and spec.retention is not None:
         return RocksDBSegmentEngine(
             spec.name,

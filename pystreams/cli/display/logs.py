@@ -10,10 +10,10 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import structlog
-from structlog.typing import EventDict, Processor
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "console", "json")
@@ -29,6 +29,8 @@ def configure_logging(
         form: "console", "json", or "auto": readable exactly when standard error is a terminal.
         fields: Added to every line, such as the number of the process.
     """
+    import structlog
+
     readable = is_readable(form)
     shared = _shared_processors(readable=readable, fields=dict(fields or {}))
     structlog.configure(
@@ -90,6 +92,7 @@ class _StandardErrorHandler(logging.StreamHandler[TextIO]):
 
 def _shared_processors(*, readable: bool, fields: dict[str, Any]) -> list[Processor]:
     """Return what is done to lines of structlog and of the standard library alike."""
+    import structlog
 
     def add_fields(_logger: object, _method: str, event: EventDict) -> EventDict:
         for name, value in fields.items():
@@ -110,6 +113,8 @@ def _shared_processors(*, readable: bool, fields: dict[str, Any]) -> list[Proces
 
 
 def _rendering_processors(*, readable: bool) -> list[Processor]:
+    import structlog
+
     if readable:
         return [
             structlog.dev.ConsoleRenderer(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import Any
 
 from pystreams.http.api_description.api import OPERATIONS, Operation
 from pystreams.http.api_description.openapi_schemas import SCHEMAS, schema_named
 from pystreams.http.api_description.parameters import IN_PATH, IN_QUERY
+from pystreams.kernel.installed_version import installed_version
 
 _OF_ALL = (414, 431, 500)
 _WITH_TOKEN, _WITHOUT_TOKEN = 401, 421
@@ -28,7 +28,7 @@ def openapi_of(*, asks_for_token: bool) -> dict[str, Any]:
             "title": "pystreams",
             "description": "Health, metrics, state and queries of one process of an application. "
             "All is read; HEAD is answered wherever GET is.",
-            "version": version("pystreams-kafka"),
+            "version": installed_version(),
         },
         "servers": [{"url": "/"}],
         "paths": {

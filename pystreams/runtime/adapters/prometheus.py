@@ -7,17 +7,12 @@ is served as well, where the system tells it.
 
 from __future__ import annotations
 
-import errno
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from pystreams.errors import ConfigError
-from pystreams.kernel.loggers import get_logger
 from pystreams.metrics import MetricDefinition, MetricName, MetricValue
 from pystreams.metrics.definitions import Kind, definition_of
 from pystreams.metrics.prometheus_names import (
@@ -26,51 +21,27 @@ from pystreams.metrics.prometheus_names import (
     prometheus_value,
 )
 
-_log = get_logger("pystreams.metrics")
-
 ReadMetrics = Callable[[], Mapping[MetricName, MetricValue]]
 
 
-class PrometheusEndpoint:
-    """An HTTP server with one page, `/metrics`; its threads are its own.
+def serve(read: ReadMetrics, host: str, port: int) -> tuple[int, Callable[[], None]]:
+    """Start an HTTP server of the metrics.
 
     Args:
         read: Returns all metrics as they are now; called from any thread.
+        port: The port; 0 for any free one.
+
+    Returns:
+        The port, and what stops the server, to be called once.
     """
+    server, thread = start_http_server(port, host, registry=metrics_registry(read))
 
-    def __init__(self, read: ReadMetrics) -> None:
-        self._registry = metrics_registry(read)
-        self._server: WSGIServer | None = None
-        self._thread: threading.Thread | None = None
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
-    def start(self, host: str, port: int) -> int:
-        """Start to serve.
-
-        Args:
-            port: The port; 0 for any free one.
-
-        Returns:
-            The port.
-
-        Raises:
-            ConfigError: The port is taken, or the address is none of this machine's.
-        """
-        try:
-            server, thread = start_http_server(port, host, registry=self._registry)
-        except OSError as error:
-            raise ConfigError(_trouble(host, port, error)) from error
-        self._server, self._thread = server, thread
-        port = server.server_port
-        _log.info("metrics are served", url=f"http://{host}:{port}/metrics")
-        return port
-
-    def close(self) -> None:
-        """Stop serving; safe to call twice."""
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
-            self._server = self._thread = None
+    return server.server_port, stop
 
 
 def metrics_registry(read: ReadMetrics) -> CollectorRegistry:
@@ -119,16 +90,3 @@ def _family(sample: str, definition: MetricDefinition) -> Metric:
 
 
 _KINDS = {Kind.COUNTER: "counter", Kind.GAUGE: "gauge"}
-
-
-def _trouble(host: str, port: int, error: OSError) -> str:
-    """Return what is wrong, and the cure."""
-    where = f"metrics can't be served on {host}:{port}"
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"{where}: the port is in use; set metrics.prometheus.port to another, to 0 for any "
-            "free one, or to -1 for none"
-        )
-    if error.errno == errno.EACCES:
-        return f"{where}: {error.strerror}; set metrics.prometheus.port to one above 1023"
-    return f"{where}: {error}; set metrics.prometheus.host to an address of this machine"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from pystreams.config import StreamsConfig
+from pystreams.kernel.installed_version import installed_version
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import CLIENT_GROUP, DEAD_LETTER_STAGES
 from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
@@ -49,7 +49,7 @@ def client_metrics(
     name, number = state
     memory = MEMORY.usage()
     values: dict[str, MetricValue] = {
-        "version": version("pystreams-kafka"),
+        "version": installed_version(),
         "application-id": config.application_id,
         "state": name,
         "client-state": number,

@@ -20,7 +20,7 @@ from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.event_loop import EventLoop
-from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
+from pystreams.runtime.adapters.prometheus_endpoint import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import Lives, client_metrics
 from pystreams.runtime.application.client_state import State

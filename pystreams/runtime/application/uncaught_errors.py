@@ -16,7 +16,7 @@ from enum import Enum
 
 from pystreams.errors import StreamsError
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
+from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.loop.membership.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.tasks.thread_parts import ThreadParts

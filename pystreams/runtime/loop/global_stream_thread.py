@@ -33,7 +33,7 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.record import offset_of
-from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
+from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import ChangelogBatch, ProducerPort

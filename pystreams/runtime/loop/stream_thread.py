@@ -34,7 +34,7 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
-from pystreams.runtime.adapters.event_loop import RAISED_BY_CODE
+from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.input_flow import InputFlow
 from pystreams.runtime.loop.loop_timing import LoopTiming

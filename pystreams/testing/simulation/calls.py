@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from dataclasses import replace
 
-from pystreams.runtime.adapters.event_loop import make_call
+from pystreams.runtime.adapters.loop_thread import make_call
 from pystreams.testing.simulation.clock import ManualClock
 from pystreams.topology.contracts.held_records import Call, CallLimits
 

@@ -31,6 +31,7 @@ from pystreams.cli.processes.first_backfill import (
 from pystreams.cli.processes.http_server import check_http
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.garbage_collection import leave_out_what_is_there
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
@@ -239,6 +240,8 @@ def run(
         from pystreams.topology.plan.missing_serdes import check_serdes
 
         check_http(http)
+        if options.processes == 1 or options.is_child:
+            _import_what_runs()
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
         loaded = loaded.built_with(config)
@@ -258,6 +261,13 @@ def run(
 
             ctx.exit(run_processes(options.processes, stop_timeout_s=options.stop_timeout))
         ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
+
+
+def _import_what_runs() -> None:
+    """Import the runtime before the user's code, so that no collection looks at it any more."""
+    import pystreams.runtime.application.kafka_streams  # noqa: F401
+
+    leave_out_what_is_there()
 
 
 def _create_missing_topics(

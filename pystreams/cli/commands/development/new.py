@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -12,6 +11,7 @@ import click
 
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.errors import StreamsError
+from pystreams.kernel.installed_version import installed_version
 
 _TEMPLATES = files("pystreams.cli.application") / "first_application"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,199}")
@@ -51,7 +51,7 @@ def new(name: str, *, directory: Path | None) -> None:
         )
     place = directory or Path(name)
     with streams_errors_as_exit_codes():
-        written = _write(place, {"name": name, "version": version("pystreams-kafka")})
+        written = _write(place, {"name": name, "version": installed_version()})
     click.echo(f"Created {place}: {', '.join(written)}\n")
     click.echo(f"  cd {place}\n  pystreams run topology.py --dev\n")
     click.echo("and in another terminal, there:\n")
