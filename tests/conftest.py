@@ -62,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_stderr] = os.dup(sys.stderr.fileno())  # Before a test's output is captured.
     if _is_first(config):
         sharing.make_shared_directory()
+        sharing.make_java_brief()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

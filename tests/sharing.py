@@ -16,14 +16,13 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 from pystreams.broker import DevelopmentBroker
-from tests import registry_server
+from tests import registry_server, spark_classes
 from tests.registry_server import RegistryServer
-
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
-"""For Java: compiling hot code well takes half of the time of a broker that runs for minutes."""
 
 _DIRECTORY = "TEST_RUN_SHARED_DIR"
 """Names the directory that the processes of a run share; they inherit it from the first one."""
+_OF_EACH_JAVA = "JAVA_TOOL_OPTIONS"
+_OF_SPARKS_JAVA = "SPARK_SUBMIT_OPTS"
 _START_S = 300.0
 """A limit, no target: a machine that has much else to do takes minutes to start Java."""
 _SECURED = "tests/broker/security"
@@ -35,13 +34,21 @@ def make_shared_directory() -> None:
     os.environ[_DIRECTORY] = tempfile.mkdtemp(prefix="pystreams-tests-")
 
 
+def make_java_brief() -> None:
+    """Called once, before other processes start: each Java of the run is told that it is brief.
+
+    Compiling hot code well takes half of the time of a broker, or a Spark, that runs for minutes.
+    """
+    given = os.environ.get(_OF_EACH_JAVA, "")
+    os.environ[_OF_EACH_JAVA] = f"{given} {spark_classes.BRIEF}".strip()
+    os.environ.setdefault(_OF_SPARKS_JAVA, spark_classes.java_options())
+
+
 def start_broker(
     data_dir: Path, port: int | None = None, settings: Mapping[str, str] | None = None
 ) -> DevelopmentBroker:
     """Start a broker that lives for minutes at most, however long that takes."""
-    return DevelopmentBroker.start(
-        data_dir, port, settings=settings, timeout_s=_START_S, jvm_options=_SHORT_LIVED
-    )
+    return DevelopmentBroker.start(data_dir, port, settings=settings, timeout_s=_START_S)
 
 
 def shared_broker() -> DevelopmentBroker:

@@ -14,22 +14,20 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pystreams.backfill.spark.session import SparkNotAvailableError, spark_session
-
 _BUILD = Path(__file__).parents[1] / "build"
 _END_S = 120.0
-_BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java of few rows: compiling hot code well would take longer than running it."""
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Without it a Java that can't use or write an archive says so on its standard output."""
 
 
 def java_options() -> str:
-    """Return `spark.driver.extraJavaOptions` of a session that is brief, or has few rows."""
+    """Return the options of a Spark that is brief, or has few rows."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         made = _archive()
-        return f"{_BRIEF} {_QUIET} -XX:SharedArchiveFile={made}" if made.exists() else _BRIEF
-    return _BRIEF
+        return f"{BRIEF} {_QUIET} -XX:SharedArchiveFile={made}" if made.exists() else BRIEF
+    return BRIEF
 
 
 def _archive() -> Path:
@@ -39,9 +37,11 @@ def _archive() -> Path:
 
 def make() -> None:
     """Do a little of what the tests do, in a Java that writes down the classes it has loaded."""
+    from pystreams.backfill.spark.session import spark_session
+
     _BUILD.mkdir(exist_ok=True)
     recorded = _archive().with_suffix(f".{os.getpid()}")
-    options = f"{_BRIEF} {_QUIET} -XX:ArchiveClassesAtExit={recorded}"
+    options = f"{BRIEF} {_QUIET} -XX:ArchiveClassesAtExit={recorded}"
     with (
         tempfile.TemporaryDirectory() as directory,
         spark_session("local[1]", {"spark.driver.extraJavaOptions": options}) as session,
@@ -58,5 +58,7 @@ def make() -> None:
 
 
 if __name__ == "__main__" and not _archive().exists():
+    from pystreams.backfill.spark.session import SparkNotAvailableError
+
     with contextlib.suppress(SparkNotAvailableError):  # Its tests will tell.
         make()

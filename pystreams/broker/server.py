@@ -19,7 +19,7 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,6 @@ class DevelopmentBroker:
         settings: Mapping[str, str] | None = None,
         registry: BrokerRegistry | None = None,
         timeout_s: float = START_TIMEOUT_S,
-        jvm_options: Sequence[str] = (),
     ) -> Self:
         """Start a broker and wait until a client can work with it.
 
@@ -92,7 +91,6 @@ class DevelopmentBroker:
             settings: Kafka server settings that win over the development broker's.
             registry: Where to remember it for `find`; None for a broker of a test.
             timeout_s: How long the JVM may take.
-            jvm_options: Options of Java beside the development broker's.
 
         Raises:
             PortTakenError: `port` is in use.
@@ -115,8 +113,7 @@ class DevelopmentBroker:
                 port = last.client_port
             class_archive.discard_recorded(directory)
             java, overrides = find_java(), dict(settings or {})
-            launch = _Launch(directory, java, class_path(), overrides, timeout_s, jvm_options)
-            state = launch.run(port)
+            state = _Launch(directory, java, class_path(), overrides, timeout_s).run(port)
         if registry is not None:
             registry.add(directory)
         return cls(directory, state, registry)
@@ -209,7 +206,6 @@ class _Launch:
     class_path: str
     overrides: dict[str, str]
     timeout_s: float
-    jvm_options: Sequence[str]
 
     def run(self, port: int | None) -> BrokerState:
         """Start the JVM; try other ports when somebody has taken a free one meanwhile."""
@@ -264,7 +260,7 @@ class _Launch:
         archive_name = self._archive_name()
         options = class_archive.options_to_use(archive_name)
         options = options or class_archive.options_to_record(archive_name, self.data_dir)
-        command = [*self._java_command([*options, *self.jvm_options]), "kafka.Kafka", marker]
+        command = [*self._java_command(options), "kafka.Kafka", marker]
         pid = process.spawn_detached(command, log_file)
         state = BrokerState(pid, client_port, KAFKA_VERSION, SystemClock().now_ms())
         try:

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 import traceback
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,9 +54,14 @@ _LED_TO = "\n\nThe above exception led to the following one:\n\n"
 
 def is_users(frame: traceback.FrameSummary) -> bool:
     """Return whether a frame belongs neither to pystreams nor to Python's own machinery."""
-    if frame.filename.startswith("<frozen ") or frame.filename == _GENERATED:
+    return _is_users_file(frame.filename)
+
+
+@lru_cache(maxsize=1024)  # Asked for each frame of each call that declares a node.
+def _is_users_file(filename: str) -> bool:
+    if filename.startswith("<frozen ") or filename == _GENERATED:
         return False
-    return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
+    return not str(Path(filename).resolve()).startswith(_NOT_THE_USERS)
 
 
 def _is_of_a_library(frame: traceback.FrameSummary) -> bool:
@@ -74,9 +80,8 @@ def users_call() -> UsersCall:
     method = ""
     for frame, line in traceback.walk_stack(sys._getframe(1)):  # noqa: SLF001 - no other way
         code = frame.f_code
-        at = traceback.FrameSummary(code.co_filename, line, code.co_name, lookup_line=False)
         try:
-            if is_users(at):
+            if _is_users_file(code.co_filename):
                 return UsersCall(method, f"{_shown(code.co_filename)}:{line}")
         except OSError:  # The working directory is gone.
             break

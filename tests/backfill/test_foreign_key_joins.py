@@ -20,7 +20,7 @@ from tests.backfill.sources.covered import CACHE, CASES, CONFIG, spread
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
 
 ROWS = {
-    topic: [row for row in CASES["foreign_keys_of_late_rows"].rows if row.topic == topic][:250]
+    topic: [row for row in CASES["foreign_keys_of_late_rows"].rows if row.topic == topic][:120]
     for topic in ("left", "right")
 }
 NAMED, CHAINED = ("named", "all-named"), ("itself", "first", "second", "back")
