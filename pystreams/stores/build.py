@@ -12,7 +12,7 @@ BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions | B
 RocksDBEngine | RocksDBSegmentEngine | MemoryEngine | spec.engine_factory(name)
   committed bytes and offsets
 
-An engine is imported when a store is built over it.
+RocksDB is imported when a store is built over it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
+from pystreams.stores.engines.memory import MemoryEngine
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
@@ -58,8 +59,6 @@ def _engine(spec: StoreSpec) -> KeyValueEngine:
     if spec.engine_factory is not None:
         return spec.engine_factory(spec.name)
     if spec.engine is StoreEngine.IN_MEMORY:
-        from pystreams.stores.engines.memory import MemoryEngine
-
         return MemoryEngine(spec.name)
     return _rocksdb_engine(spec)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from pystreams import ProductionError, TopicPartition
-from pystreams.errors import TaskMigratedError
+from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.connection.confluent import init_transactions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
@@ -46,6 +47,22 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
     assert answer_of(lambda: consumer.committed([partition])) == {
         partition: CommittedOffset(20, "time")
     }
+
+
+def test_a_client_goes_with_its_producer_though_an_error_of_it_is_kept() -> None:
+    """Without a broker a thread makes a producer each minute: each has threads and sockets."""
+
+    def clients() -> int:
+        return sum(isinstance(found, Producer) for found in gc.get_objects())
+
+    before = clients()
+    producer = Application("127.0.0.1:1", {}).producer("task")
+    with pytest.raises(RetriableClientError) as kept:
+        producer.init_transactions()
+    producer.close()
+
+    assert clients() == before
+    assert "initialising transactions" in str(kept.value)
 
 
 @pytest.mark.parametrize("unanswered", [False, True])

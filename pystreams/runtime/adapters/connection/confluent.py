@@ -63,7 +63,10 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
     if topics:
         with contextlib.suppress(*CLIENT_EXCEPTIONS):
             client.list_topics(next(iter(topics)), _CONNECT_TIMEOUT_S)
-    client.init_transactions(timeout_s)
+    try:
+        client.init_transactions(timeout_s)
+    finally:
+        del client  # Else an error that is kept, with its frames, keeps the client and its threads.
 
 
 def release(client: Producer, *, in_transaction: bool) -> None:
