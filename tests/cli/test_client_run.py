@@ -258,7 +258,8 @@ def test_on_a_terminal_several_processes_share_one_live_line_below_their_logs() 
     assert b"RUNNING | 6 tasks" in shown
     assert b"STOPPING" in shown
     for number in (1, 2):
-        assert shown.count(b'"process": %d' % number) == 2  # "stopping" and "stopped"
+        # "stopping" and "stopped"
+        assert shown.count(b'"process": %d' % number) == 2, shown.decode()
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
 
 
