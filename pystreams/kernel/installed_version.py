@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-PACKAGE = "pystreams-kafka"
+_PACKAGE = "pystreams-kafka"
 
 
 @cache
@@ -12,4 +12,4 @@ def installed_version() -> str:
     """Return the version, such as `0.1.0`; it is read once."""
     from importlib.metadata import version
 
-    return version(PACKAGE)
+    return version(_PACKAGE)

@@ -209,7 +209,10 @@ class _Transaction:
         self._offsets.clear()
 
     def _output(self, topic: str, partition: int | None) -> OutputBuffer:
-        return self._outputs.setdefault((topic, partition), OutputBuffer(topic, partition))
+        key = (topic, partition)
+        if key not in self._outputs:
+            self._outputs[key] = OutputBuffer(topic, partition)
+        return self._outputs[key]
 
 
 def _fence(producer: ProducerPort) -> None:
