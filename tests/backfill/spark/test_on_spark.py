@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,13 @@ def test_each_task_s_salt_hashes_to_its_own_place(spark: Any) -> None:
 
         assert [place for place, _ in hashed] == list(range(num_tasks))
         assert [value for _, value in hashed] == [spark_hash(salt) for salt in salts]
+
+
+def test_worker_is_born_with_what_tasks_need(spark: Any) -> None:
+    def look(_numbers: Iterator[int]) -> Iterator[Any]:
+        yield sys.modules["__main__"].__spec__.name, set(sys.modules)  # type: ignore[union-attr]
+
+    [(daemon, modules)] = spark.sparkContext.parallelize([1], 1).mapPartitions(look).collect()
+
+    assert daemon == "pystreams.backfill.spark.worker_daemon"
+    assert modules >= {"pandas", "pyarrow", "pystreams.backfill.tasks.worker"}
