@@ -14,7 +14,6 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.broker.jars import KAFKA_VERSION
 from pystreams.kernel.maven import default_cache_dir
 
-
 _LIMIT_S = 300.0
 """Killed before it has written them all, it leaves none; a busy machine takes a minute for it."""
 
