@@ -61,7 +61,6 @@ Spark does for each row gets there all the same, within the first rows. Options 
 (`spark.driver.extraJavaOptions`) stand in the place of these."""
 _END_TIMEOUT_S = 30
 _PYTHON = "spark.pyspark.python"
-_WORKER_DAEMON = "spark.python.daemon.module"
 _PYSPARK_MAJOR = 4
 _JAVA_VERSION_MAX = 22
 """The newest Java for a Spark before 4.2: its Hadoop does not start on Java 23 (HADOOP-19212)."""
@@ -273,7 +272,7 @@ def _settings(*, local: bool) -> dict[str, str]:
         settings |= {
             # Workers are to be this very Python, with all that is installed in it.
             _PYTHON: sys.executable,
-            _WORKER_DAEMON: "pystreams.backfill.spark.worker_daemon",
+            "spark.python.daemon.module": "pystreams.backfill.spark.worker_daemon",
             "spark.pyspark.driver.python": sys.executable,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
