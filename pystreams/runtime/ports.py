@@ -11,7 +11,7 @@ translated once, in the adapter, into pystreams' errors:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
@@ -379,5 +379,10 @@ class ClientFactory(Protocol):
             sharing: How many producers share `output.buffer.max.bytes`.
         """
 
-    def admin(self) -> AdminPort:
-        """Make the admin client."""
+    def admin(self, stopping: Callable[[], bool] = lambda: False) -> AdminPort:
+        """Make the admin client.
+
+        Args:
+            stopping: Whether the application is to stop: an answer is then waited for no longer
+                than seconds. Called from any thread.
+        """

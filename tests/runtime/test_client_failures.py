@@ -14,7 +14,7 @@ from pystreams.errors import InternalError
 class BrokenClients:
     """Makes no client: what goes wrong there is not foreseen."""
 
-    def admin(self) -> NoReturn:
+    def admin(self, *_: object) -> NoReturn:
         raise KeyError("internal")
 
     def consumer(self, *_: object, **__: object) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from pystreams.config import GroupProtocol, StreamsConfig, clients
@@ -93,7 +93,7 @@ class ConfluentClients:
             commit_timeout_s=self._config.task_timeout_ms / 1000,
         )
 
-    def admin(self) -> ConfluentAdmin:
+    def admin(self, stopping: Callable[[], bool] = lambda: False) -> ConfluentAdmin:
         """Make the admin client."""
         own = clients.admin_config(self._config, client_id=f"{self._config.application_id}-admin")
-        return ConfluentAdmin(own, self._outage, self._config.replication_factor)
+        return ConfluentAdmin(own, self._outage, self._config.replication_factor, stopping=stopping)

@@ -304,15 +304,13 @@ class KafkaStreams(DiscoveringClient):
 
     def _run(self) -> None:
         config = self._config
-        MEMORY.configure(
-            block_cache_bytes=config.statestore_rocksdb_block_cache_bytes,
-            write_buffer_bytes=config.statestore_rocksdb_write_buffer_bytes,
-        )
+        cache_bytes = config.statestore_rocksdb_block_cache_bytes
+        MEMORY.configure(cache_bytes, config.statestore_rocksdb_write_buffer_bytes)
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
             earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()
-            admin = self._clients.admin()
+            admin = self._clients.admin(self._stop.is_set)
             topics = TopicManager(
                 self._plan,
                 admin,
@@ -322,7 +320,8 @@ class KafkaStreams(DiscoveringClient):
                 # A handler of the user's may have an answer to a topic that is missing.
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
-            partitions = topics.prepare_at_start(self._stop, self._clock)
+            if (partitions := topics.prepare_at_start(self._stop, self._clock)) is None:
+                return
             earlier.keep(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)

@@ -47,6 +47,7 @@ from pystreams.topology.plan.partition_plan import partitions_of_tasks
 _log = get_logger("pystreams.tasks")
 
 _RETRY_AFTER_MS = 200
+_LONG_MS = 1_000
 _TOLD_EVERY_MS = 10_000
 """Of a task that waits for the broker."""
 
@@ -232,6 +233,9 @@ class TaskManager:
     def advance(self) -> None:
         """Bring pending tasks one step further: lock, open, fence, begin to restore.
 
+        Where one waits for the broker in vain, the others are left for the next call: each would
+        wait as long.
+
         Raises:
             StateStoreError: A store can't be opened.
         """
@@ -252,7 +256,10 @@ class TaskManager:
                 self._told_ms.pop(task.task_id, None)
             except RetriableClientError as raised:
                 self._tell_waiting(task, raised, now)
-                self._pending[task.task_id] = now + _RETRY_AFTER_MS
+                failed_ms = self._clock.monotonic_ms()
+                self._pending[task.task_id] = failed_ms + _RETRY_AFTER_MS
+                if failed_ms - now >= _LONG_MS:
+                    return
 
     def restore(self, timeout_s: float) -> None:
         """Restore one batch and start the tasks that are done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pystreams.errors import (
     RetriableClientError,
@@ -281,6 +281,7 @@ class SimulatedClients:
         """Make a producer."""
         return SimulatedProducer(self._broker, self._lifeline, client_id, transactional_id)
 
-    def admin(self) -> SimulatedAdmin:
-        """Make an admin client."""
+    def admin(self, stopping: Callable[[], bool] = lambda: False) -> SimulatedAdmin:
+        """Make an admin client, which waits for nothing."""
+        del stopping
         return SimulatedAdmin(self._broker, self._lifeline)

@@ -15,6 +15,7 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -81,6 +82,7 @@ class SimulatedProcess:
             finds no identity on its disk.
         nodes: Until when the time of nodes is measured.
         told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
+        make_waiting_pool: Makes what runs calls to the broker beside the threads of its next life.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class SimulatedProcess:
         self._lives = 0
         self._broker = broker
         self.newcomer = False
+        self.make_waiting_pool: Callable[[], Executor] = InlineExecutor
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self._make_clients = make_clients
@@ -280,7 +283,7 @@ class SimulatedProcess:
             partition_counts=counts_of,
             shut_down=self._end,
             make_stop_event=partial(ManualEvent, self._broker.clock),
-            make_waiting_pool=InlineExecutor,
+            make_waiting_pool=self.make_waiting_pool,
         )
 
     def _end(self, error: StreamsError) -> None:

@@ -22,7 +22,7 @@ from tests.broker.reading import (
     topics_of,
     values_by_key,
 )
-from tests.broker.troubles.request_proxy import INIT_PRODUCER_ID, RequestProxy
+from tests.broker.troubles.request_proxy import INIT_PRODUCER_ID, LIST_OFFSETS, RequestProxy
 from tests.broker.waiting import wait_until
 
 RECORDS = 1000
@@ -189,3 +189,46 @@ def test_a_task_whose_producer_has_no_epoch_yet_does_not_hold_a_stop(
     proxy.close()
     assert stopped
     assert streams.error is None
+
+
+def test_a_stop_before_any_broker_answers_is_a_clean_one(unique_name: str, tmp_path: Path) -> None:
+    file = write_counts(tmp_path, "in", "out")
+    settings = {"bootstrap.servers": "127.0.0.1:1"}
+    with Application(unique_name, tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_for("no broker answers yet, trying on")
+        running.stop()
+
+
+@pytest.mark.parametrize("kept", ["tasks", "standbys"])
+def test_a_stop_does_not_wait_for_what_changelogs_hold_while_no_broker_tells(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    kept: str,
+) -> None:
+    """Each question has half a minute for its answer, and the stop less."""
+    proxy = RequestProxy(broker.bootstrap_servers)
+    source, output = create_topic(partitions=4), create_topic(partitions=4)
+    settings = {"bootstrap.servers": proxy.bootstrap_servers, "num.standby.replicas": 1}
+    file = write_counts(tmp_path, source, output)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        Application(unique_name, tmp_path / "one", file, settings) as one,
+        Application(unique_name, tmp_path / "two", file, settings) as two,
+    ):
+        if kept == "tasks":
+            proxy.keep_next(LIST_OFFSETS, 1000, cuts=False)
+        running = [application.start() for application in (one, two)]
+        if kept == "standbys":
+            for process in running:
+                process.wait_for("all tasks run")
+            proxy.keep_next(LIST_OFFSETS, 1000, cuts=False)
+            for process in running:
+                process.wait_for("standby")
+        wait_until(lambda: proxy.kept, "a question for offsets")
+        for process in running:
+            process.stop()
+    proxy.close()

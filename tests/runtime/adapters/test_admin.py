@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -56,13 +57,16 @@ def test_created_topics_have_their_partitions_and_settings(
     assert settings["retention.ms"].value == "-1"
 
 
-def admin_on(client: Any, **timeouts: float) -> ConfluentAdmin:
+def admin_on(
+    client: Any, stopping: Callable[[], bool] = lambda: False, **timeouts: float
+) -> ConfluentAdmin:
     """Return an admin with a client of ours."""
     return ConfluentAdmin(
         {"bootstrap.servers": "one:9092"},
         BrokerOutage("one:9092"),
         make=lambda _: client,
         timeouts=Timeouts(**timeouts),
+        stopping=stopping,
     )
 
 
@@ -250,6 +254,39 @@ def test_an_offset_that_was_not_answered_is_asked_for_again_and_is_no_end() -> N
     with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
         admin.offset_ranges([partition])
     assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
+
+
+class Silent(OldLeaders):
+    """Stands in for the client of a broker that takes every question and answers none."""
+
+    def __init__(self, asked: Callable[[], object]) -> None:
+        super().__init__(KafkaError._NOENT)
+        self._asked = asked
+
+    def list_offsets(self, wanted: dict[KafkaPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self._asked()
+        return {partition: Future() for partition in wanted}
+
+
+def test_a_stop_ends_the_wait_for_offsets_that_no_broker_tells() -> None:
+    """By itself the client would wait for half a minute, longer than a stop may take."""
+    stop = threading.Event()
+    admin = admin_on(Silent(stop.set), stop.is_set, last_s=0.1)
+
+    with pytest.raises(RetriableClientError, match="app-changelog-0: no answer before"):
+        admin.offset_ranges([TopicPartition("app-changelog", 0)])
+
+
+def test_a_stop_ends_the_search_for_a_broker() -> None:
+    nowhere = "127.0.0.1:1"
+    admin = ConfluentAdmin(
+        {"bootstrap.servers": nowhere},
+        BrokerOutage(nowhere),
+        timeouts=Timeouts(metadata_s=3600.0),
+        stopping=lambda: True,
+    )
+    with pytest.raises(BrokerNotAvailableError):
+        admin.partition_counts()
 
 
 def test_without_a_broker_the_error_names_its_address() -> None:

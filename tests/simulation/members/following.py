@@ -44,8 +44,7 @@ class Follower:
         self.restorer = Restorer(
             lambda: self._clients.restore_consumer("follower"), self._clients.admin(), app.clock
         )
-        self.restorer.expect([self.state])
-        self.restorer.follow(self.state)
+        self.restorer.follow(self.state, self.restorer.look(self.state.changelogs()))
 
     def poll(self) -> list[TaskId]:
         """Apply what has come."""

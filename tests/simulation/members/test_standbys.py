@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from pystreams import (
 )
 from pystreams.errors import TaskLockedError
 from pystreams.runtime.maintenance.group_status import group_status
-from pystreams.testing.simulation import SimulatedDisk, SimulatedProcess
+from pystreams.testing.simulation import InlineExecutor, SimulatedDisk, SimulatedProcess
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.consumers import SimulatedRestoreConsumer
 from pystreams.testing.simulation.partition_log import PartitionLog
@@ -39,6 +41,7 @@ from tests.simulation.members.keeping_warm import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pystreams.runtime.ports import ChangelogBatch
@@ -361,6 +364,44 @@ def test_a_standby_drops_what_it_has_made_itself_and_never_a_copy_it_has_found(
     assert standbys(second) == ([] if found else ["0_0"])
     assert (left == held.keys()) is found
     assert running_tasks(second) == ["0_1"]
+
+
+class LateAnswers(InlineExecutor):
+    """Runs what is submitted once it is told to: a broker that answers nothing until then."""
+
+    def __init__(self) -> None:
+        self._late: list[tuple[Future[Any], Callable[[], Future[Any]]]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._late.append((future, partial(super().submit, fn, *args, **kwargs)))
+        return future
+
+    def come(self) -> None:
+        """Answer what was asked."""
+        late, self._late = self._late, []
+        for future, answer in late:
+            future.set_result(answer().result())
+
+
+def test_a_standby_whose_changelog_no_broker_tells_of_holds_up_no_task(tmp_path: Path) -> None:
+    """The thread would stand still for as long as the client waits for an answer."""
+    app, answers = application(tmp_path, "at_least_once"), LateAnswers()
+    first, second = app.process("p0"), app.process("p1")
+    second.make_waiting_pool = lambda: answers
+    first.start()
+    second.start()
+    app.feed(*keys(60))
+    settle(app, first, second)
+
+    check_outputs(app, 1)
+    assert standbys(second) == running_tasks(first) == ["0_0", "0_1"]
+    assert second.restored_records() == 0
+    answers.come()
+    settle(app, first, second)
+    caught_up(app, first, second)
+    assert second.restored_records() > 0
+    check_disk(app, second)
 
 
 def with_a_standby_behind(

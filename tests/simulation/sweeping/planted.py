@@ -240,15 +240,15 @@ def standbys_read_uncommitted() -> Iterator[None]:
 @plant
 def restore_ends_before_what_is_undecided() -> Iterator[None]:
     """A restore goes to the last stable offset, and not to the end of the log."""
-    look_at = Restorer._look_at
+    reads_of = Restorer._reads_of
 
     def short(self: Restorer, *args: Any, **options: Any) -> dict[TopicPartition, ChangelogRestore]:
-        found = look_at(self, *args, **options)
+        found = reads_of(self, *args, **options)
         for changelog, held in self._admin.offset_ranges(list(found)).items():
             found[changelog].end_offset = min(found[changelog].end_offset, held.end)
         return found
 
-    with replaced(Restorer, "_look_at", short):
+    with replaced(Restorer, "_reads_of", short):
         yield
 
 

@@ -38,6 +38,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups, group_offsets
 from pystreams.runtime.adapters.administering.coordinator_client import CoordinatorClient
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
+from pystreams.runtime.adapters.administering.patience import Patience
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
     change_settings,
@@ -84,6 +85,8 @@ class ConfluentAdmin:
 
     Args:
         replication_factor: Replicas of topics to create; -1 for the broker's default.
+        stopping: Whether the application is to stop: an answer is then waited for no longer than
+            seconds. Called from any thread.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class ConfluentAdmin:
         *,
         make: Callable[[dict[str, Any]], AdminClient] = AdminClient,
         timeouts: Timeouts | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._timeouts = timeouts or Timeouts()
+        self._patience = Patience(stopping, self._timeouts.last_s)
         self._answer_s = self._timeouts.answer_s
         self._config = config
         self._bootstrap_servers = str(config["bootstrap.servers"])
@@ -135,7 +140,7 @@ class ConfluentAdmin:
             }
             if not missing:
                 return counts
-            if time.monotonic() > deadline_s:
+            if time.monotonic() > deadline_s or self._patience.ends:
                 with contextlib.suppress(RetriableClientError):
                     self.topic_ids(sorted(missing - counts.keys()))  # Raises for a hidden one.
                 return counts
@@ -163,7 +168,7 @@ class ConfluentAdmin:
                 self._check_refused()
                 error = error_of(raised)
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or error.code() not in TRANSIENT:
+                if left_s <= 0 or self._patience.ends or error.code() not in TRANSIENT:
                     reason = self._outage.reason or error.str()
                     message = (
                         f"no broker answered at {self._bootstrap_servers} within "
@@ -196,12 +201,13 @@ class ConfluentAdmin:
         )
         found = {}
         for topic, answer in described.items():
+            doing = f"description of topic {topic!r}"
             try:
-                found[topic] = str(answer.result().topic_id)
+                found[topic] = str(self._patience.result(answer, doing).topic_id)
             except KafkaException as raised:
                 error = error_of(raised)
                 if error.code() not in MISSING_TOPIC:
-                    raise translate(error, f"description of topic {topic!r}") from raised
+                    raise translate(error, doing) from raised
         return found
 
     def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -314,16 +320,17 @@ class ConfluentAdmin:
         return listed
 
     def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
+        doing = f"offsets of {partition}"
         try:
-            offset = int(answer.result().offset)
+            offset = int(self._patience.result(answer, doing).offset)
         except KafkaException as raised:
             error = error_of(raised)
             if error.code() in _OLD_LEADER:
                 self._learn_leaders()
-            raise translate(error, f"offsets of {partition}") from raised
+            raise translate(error, doing) from raised
         if offset == OFFSET_INVALID:  # So librdkafka gives an answer that it did not get.
             self._learn_leaders()
-            raise RetriableClientError(f"offsets of {partition}: the broker did not answer for it")
+            raise RetriableClientError(f"{doing}: the broker did not answer for it")
         return offset
 
     def _learn_leaders(self) -> None:
@@ -345,9 +352,7 @@ class ConfluentAdmin:
             for partition, time_ms in times_ms.items()
         }
         listed = self._ask(wanted, IsolationLevel.READ_COMMITTED)
-        found = {
-            partition: self._offset(listed[theirs(partition)], partition) for partition in times_ms
-        }
+        found = {at: self._offset(listed[theirs(at)], at) for at in times_ms}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def describe_group(self, group: str) -> Future[GroupDescription]:

@@ -16,9 +16,11 @@ class Timeouts:
         metadata_s: For the first broker that answers at all.
         look_s: For who is in a group: tasks that are to start wait for it.
         shown_s: For a topic that another broker shows already.
+        last_s: For the answer to a request once the application is to stop.
     """
 
     answer_s: float = 30.0
     metadata_s: float = 15.0
     look_s: float = 5.0
     shown_s: float = SHOWN_AFTER_S
+    last_s: float = 2.0

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, offset_of
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.state_manager import ProcessorStateManager
+
+
+class ChangelogLook(NamedTuple):
+    """What changelogs hold, and the ids of their topics; None or none of one that is not there."""
+
+    ranges: Mapping[TopicPartition, OffsetRange]
+    topic_ids: Mapping[str, str | None]
 
 
 @dataclass(slots=True)

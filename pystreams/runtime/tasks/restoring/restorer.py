@@ -15,7 +15,7 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
@@ -31,7 +31,7 @@ from pystreams.record import ConsumedMessage, offset_of
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
-from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogRestore
+from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogLook, ChangelogRestore
 from pystreams.runtime.tasks.restoring.restore_progress import ProgressLog, RestoreProgress
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -145,9 +145,13 @@ class Restorer:
             RetriableClientError: The broker did not tell what the changelogs hold; call again.
             ChangelogLossError: A store holds more than its changelog.
         """
+        self.forget(state)
+        changelogs = state.changelogs()
+        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
+        look = ChangelogLook(ranges, self._ids_of({changelog.topic for changelog in changelogs}))
         found = {
             changelog: restore
-            for changelog, restore in self._look_at(state, committed).items()
+            for changelog, restore in self._reads_of(state, look, committed).items()
             if restore.remaining_records
         }
         if not found:
@@ -171,17 +175,32 @@ class Restorer:
             )
         return False
 
-    def follow(self, state: ProcessorStateManager) -> None:
+    def look(self, changelogs: Collection[TopicPartition]) -> ChangelogLook:
+        """Ask what changelogs hold now. May be called from any thread.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+        if not changelogs:
+            return ChangelogLook({}, {})
+        ranges = self._admin.offset_ranges(list(changelogs))
+        topics = sorted({changelog.topic for changelog in changelogs})
+        return ChangelogLook(ranges, self._admin.topic_ids(topics))
+
+    def follow(self, state: ProcessorStateManager, look: ChangelogLook) -> None:
         """Keep a task's stores beside what is committed to their changelogs, without an end.
 
         Stores that are restored from input are left to `begin`: what is committed of that is known
         then.
 
+        Args:
+            look: What its changelogs hold.
+
         Raises:
-            RetriableClientError: The broker did not tell what the changelogs hold; call again.
             ChangelogLossError: A store holds more than its changelog; nothing was done about it.
         """
-        found = self._look_at(state, {}, follows=True)
+        self.forget(state)
+        found = self._reads_of(state, look, {}, follows=True)
         self._followed.update(
             {changelog: restore for changelog, restore in found.items() if restore.limit is None}
         )
@@ -262,22 +281,19 @@ class Restorer:
         """Return what is read now: what is followed waits for what restores."""
         return self._restores or self._followed
 
-    def _look_at(
+    def _reads_of(
         self,
         state: ProcessorStateManager,
+        look: ChangelogLook,
         committed: Mapping[TopicPartition, int],
         *,
         follows: bool = False,
     ) -> dict[TopicPartition, ChangelogRestore]:
         """Return from where to where a task's changelogs are to be read; nothing reads them yet."""
-        self.forget(state)
-        changelogs = state.changelogs()
-        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
-        ids = self._ids_of({changelog.topic for changelog in changelogs})
         found: dict[TopicPartition, ChangelogRestore] = {}
-        for changelog in changelogs:
-            held = ranges[changelog]
-            state.identify(changelog, ids[changelog.topic])
+        for changelog in state.changelogs():
+            held = look.ranges[changelog]
+            state.identify(changelog, look.topic_ids.get(changelog.topic))
             check = state.check_of(changelog)
             first = check.first_offset_to_follow if follows else check.first_offset_to_restore
             next_offset = first(held)

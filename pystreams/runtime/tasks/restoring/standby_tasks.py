@@ -33,6 +33,7 @@ from pystreams.runtime.cluster.group_description import GroupDescription
 from pystreams.runtime.cluster.standby_placement import standby_tasks
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.task_state import StateOfTask, state_of_task
+from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogLook
 from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
@@ -58,11 +59,13 @@ class StandbyTask:
         anew: The changelogs that its stores held nothing of when it was made: what they hold of
             these now comes from there.
         lag_records: How many offsets it is behind, at most; None before that is known.
+        begun_anew: Those of these whose copy it has dropped, and does not follow again yet.
         warm: Whether it has come to the end once.
     """
 
     state: StateOfTask
     anew: set[TopicPartition] = field(default_factory=set)
+    begun_anew: set[TopicPartition] = field(default_factory=set)
     lag_records: int | None = None
     warm: bool = False
 
@@ -100,6 +103,7 @@ class StandbyTasks:
         self._wanted: dict[TaskId, Collection[TopicPartition]] = {}
         self._given_up: set[TaskId] = set()
         self._taking_over: set[TaskId] = set()
+        self._looks: dict[TaskId, Future[ChangelogLook]] = {}
         self._lags: Future[dict[TopicPartition, int]] | None = None
         self._ids: Future[dict[str, str]] | None = None
         self._known_ids: dict[str, str] = {}
@@ -151,6 +155,7 @@ class StandbyTasks:
             return None
         self._restorer.forget(standby.state.manager)
         del self.kept[task_id]
+        self._looks.pop(task_id, None)
         self._taking_over.add(task_id)
         standby.state.manager.restored_records = 0
         for meters in standby.state.manager.meters().values():
@@ -185,6 +190,8 @@ class StandbyTasks:
         if self._wanted:
             task_id = next(iter(self._wanted))
             self._make(task_id, self._wanted.pop(task_id))
+        for task_id in [task_id for task_id, look in self._looks.items() if look.done()]:
+            self._attempt(task_id, partial(self._follow, task_id, self._looks.pop(task_id)))
         if self.kept:
             self._read()
 
@@ -221,7 +228,7 @@ class StandbyTasks:
         manager.open(directory)
         standby.anew = set(filter(manager.is_empty, manager.changelogs()))
         _log.info("standby", task=str(manager.task_id), directory=str(directory))
-        self._follow(standby)
+        self._look(standby)
 
     def _attempt(self, task_id: TaskId, step: Callable[[], None]) -> None:
         """Do something about a standby; one of which that fails is closed."""
@@ -236,22 +243,28 @@ class StandbyTasks:
             _log.warning("standby given up", task=str(task_id), why=str(error), cure=_CURE)
             self._close(task_id)
 
-    def _follow(self, standby: StandbyTask) -> None:
+    def _look(self, standby: StandbyTask) -> None:
+        """Ask what its changelogs hold; the thread has more to do than to wait for that."""
         manager = standby.state.manager
-        self._restorer.expect([manager])
+        asked = self._waiting().submit(self._restorer.look, manager.changelogs())
+        self._looks[manager.task_id] = asked
+
+    def _follow(self, task_id: TaskId, look: Future[ChangelogLook]) -> None:
+        standby = self.kept[task_id]
         try:
-            self._restorer.follow(manager)
+            self._restorer.follow(standby.state.manager, look.result())
+            standby.begun_anew.clear()
         except ChangelogLossError as error:
             self._follow_after(standby, error)
 
     def _follow_after(self, standby: StandbyTask, error: ChangelogLossError) -> None:
         """Follow anew what this standby has made, wiped; raise the error for what was here before.
 
-        The copy that was here before may be the last one.
+        The copy that was here before may be the last one. A second time in a row it would not help.
         """
         manager, changelog = standby.state.manager, error.changelog
         self._restorer.forget(manager)
-        if changelog is None or changelog not in standby.anew:
+        if changelog is None or changelog not in standby.anew - standby.begun_anew:
             raise error
         store = manager.rebuild(changelog)
         _log.warning(
@@ -261,9 +274,8 @@ class StandbyTasks:
             changelog=str(changelog),
             why="the changelog was deleted and created again, or has lost what was to come next",
         )
-        standby.anew.remove(changelog)  # A second time in a row it would not help.
-        self._follow(standby)
-        standby.anew.add(changelog)
+        standby.begun_anew.add(changelog)
+        self._look(standby)
 
     def _read(self) -> None:
         before = self._restorer.followed_records
@@ -290,6 +302,7 @@ class StandbyTasks:
 
     def _close(self, task_id: TaskId) -> None:
         standby = self.kept.pop(task_id)
+        self._looks.pop(task_id, None)
         self._restorer.forget(standby.state.manager)
         try:
             standby.state.manager.close()
@@ -304,15 +317,18 @@ class StandbyTasks:
         """Ask how far they are behind, and which topics their changelogs are now; don't wait."""
         if not self.kept or self._lags is not None or self._ids is not None:
             return
-        if self._pool is None:
-            self._pool = self._make_pool()
         topics = {
             changelog.topic
             for standby in self.kept.values()
             for changelog in standby.state.manager.changelogs()
         }
-        self._lags = self._pool.submit(self._restorer.lags)
-        self._ids = self._pool.submit(self._admin.topic_ids, sorted(topics))
+        self._lags = self._waiting().submit(self._restorer.lags)
+        self._ids = self._waiting().submit(self._admin.topic_ids, sorted(topics))
+
+    def _waiting(self) -> Executor:
+        if self._pool is None:
+            self._pool = self._make_pool()
+        return self._pool
 
     def _take_answers(self) -> None:
         if self._lags is not None and self._lags.done():
@@ -341,4 +357,4 @@ class StandbyTasks:
         self._known_ids = before | ids
         for task_id, standby in list(self.kept.items()):
             if any(at.topic in changed for at in standby.state.manager.changelogs()):
-                self._attempt(task_id, partial(self._follow, standby))
+                self._attempt(task_id, partial(self._look, standby))
