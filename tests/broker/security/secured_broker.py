@@ -60,6 +60,9 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
 @dataclass(frozen=True)
 class Permission:
     """What somebody may do.
@@ -224,7 +227,7 @@ def _authority(directory: Path, name: str) -> Path:
     certificate = directory / f"{name}.pem"
     _openssl(
         directory,
-        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+        *("req", "-x509", *_NEW_KEY, "-nodes", "-days", "2", "-subj", f"/CN={name}"),
         *("-keyout", f"{name}.key", "-out", certificate.name),
     )
     return certificate
@@ -234,7 +237,7 @@ def _signed(directory: Path, name: str) -> Path:
     """Make a key and a certificate that the authority has signed; return both in one file."""
     _openssl(
         directory,
-        *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+        *("req", *_NEW_KEY, "-nodes", "-subj", f"/CN={name}"),
         *("-keyout", f"{name}.key", "-out", f"{name}.csr"),
     )
     (directory / "names").write_text(f"subjectAltName=DNS:{name}\n")
