@@ -8,9 +8,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import names
-from tests.broker.reading import create_topics
+from tests.broker.reading import create_topics, let_go, topics_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pystreams.broker import DevelopmentBroker
 
 
@@ -32,14 +34,23 @@ def admin(broker: DevelopmentBroker) -> AdminClient:
 
 
 @pytest.fixture
-def unique_name() -> str:
-    """A name that no other test has: for an application id, a group or a topic."""
-    return names.unique_name("test")
+def unique_name(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A name that no other test has: for an application id, a group or a topic.
+
+    Topics whose names begin with it are deleted after the test: each start of an application reads
+    what all topics are.
+    """
+    name = names.unique_name("test")
+    yield name
+    if "broker" in request.fixturenames:
+        admin: AdminClient = request.getfixturevalue("admin")
+        let_go(admin, [topic for topic in topics_of(admin) if topic.startswith(f"{name}-")])
 
 
 @pytest.fixture
-def create_topic(admin: AdminClient) -> CreateTopic:
-    """Create topics whose names no other test has."""
+def create_topic(admin: AdminClient) -> Iterator[CreateTopic]:
+    """Create topics whose names no other test has; they are deleted after the test."""
+    created = []
 
     def create(
         stem: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
@@ -47,6 +58,8 @@ def create_topic(admin: AdminClient) -> CreateTopic:
         name = names.unique_name(stem)
         new_topic = NewTopic(name, num_partitions=partitions, config=config or {})
         create_topics(admin, [new_topic])
+        created.append(name)
         return name
 
-    return create
+    yield create
+    let_go(admin, created)
