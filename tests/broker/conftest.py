@@ -40,10 +40,10 @@ def unique_name(request: pytest.FixtureRequest) -> Iterator[str]:
     Topics whose names begin with it are deleted after the test: each start of an application reads
     what all topics are.
     """
-    name = names.unique_name("test")
+    name, on_broker = names.unique_name("test"), "broker" in request.fixturenames
+    admin: AdminClient | None = request.getfixturevalue("admin") if on_broker else None
     yield name
-    if "broker" in request.fixturenames:
-        admin: AdminClient = request.getfixturevalue("admin")
+    if admin is not None:
         let_go(admin, [topic for topic in topics_of(admin) if topic.startswith(f"{name}-")])
 
 
