@@ -14,9 +14,10 @@ import pytest
 from rocksdict import WriteBatch
 
 from pystreams.stores.engines.rocksdb import RocksDBEngine, writing
+from pystreams.stores.engines.rocksdb.closing import lift_stalls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[3]
 DISK_BYTES = 2 << 20
@@ -112,6 +113,61 @@ def test_a_store_with_as_many_files_as_stall_it_closes_although_nothing_merges_t
     assert len(list(engine.range(None, None))) == 6
     assert engine.metadata()[b"t-0"] == b"5"
     engine.close()
+
+
+class Full:
+    """In RocksDB's place, because files are merged too soon to come near to a stall at will.
+
+    Args:
+        files: How many files it has that were not merged.
+        pending_bytes: How much is to be merged.
+    """
+
+    def __init__(self, files: str | None, pending_bytes: int | None) -> None:
+        self._files, self._pending_bytes = files, pending_bytes
+        self.set: list[Mapping[str, str]] = []
+
+    def property_value(self, _: str) -> str | None:
+        return self._files
+
+    def property_int_value(self, _: str) -> int | None:
+        return self._pending_bytes
+
+    def set_options(self, options: Mapping[str, str]) -> None:
+        self.set.append(options)
+
+
+@pytest.mark.parametrize(
+    ("files", "pending_bytes", "own_options", "lifted"),
+    [
+        ("9", 0, False, False),
+        ("9", 0, True, True),
+        ("10", 0, False, True),
+        ("0", 32 << 30, False, True),
+        (None, 0, False, True),
+        ("0", None, False, True),
+    ],
+)
+def test_what_makes_writers_wait_is_lifted_near_it_before_a_store_closes(
+    files: str | None, pending_bytes: int | None, own_options: bool, lifted: bool
+) -> None:
+    native: Any = Full(files, pending_bytes)
+
+    lift_stalls(native, own_options=own_options)
+
+    assert bool(native.set) is lifted
+
+
+def test_a_store_that_nothing_stalls_closes_without_a_file_of_options(tmp_path: Path) -> None:
+    """Each is synced: a process that closes a hundred stores would wait for hundreds of them."""
+    engine = RocksDBEngine("s", timestamped=False)
+    engine.open(tmp_path)
+    engine.write({b"k": b"v"}, {b"t-0": b"x"})
+    before = set(tmp_path.rglob("OPTIONS-*"))
+
+    engine.close()
+
+    assert set(tmp_path.rglob("OPTIONS-*")) == before != set()
 
 
 class Stalled:

@@ -28,6 +28,7 @@ from rocksdict import (
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
 from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.loggers import get_logger
+from pystreams.stores.engines.rocksdb.closing import lift_stalls
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
 from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator, read_if_few
@@ -49,14 +50,6 @@ OFFSETS_CF = "offsets"
 
 _RUN_FILE = "run.unfinished"
 """A sorted file until it is ingested; the name is none of RocksDB's."""
-_WITHOUT_STALLS = {
-    "level0_slowdown_writes_trigger": str(2**30),
-    "level0_stop_writes_trigger": str(2**30),
-    "soft_pending_compaction_bytes_limit": "0",
-    "hard_pending_compaction_bytes_limit": "0",
-}
-"""For the flush of a database that is closed. It waits while it would make writers wait, until
-files are merged: for ever where nothing is merged any more, as on a full disk."""
 
 _log = get_logger(__name__)
 
@@ -81,6 +74,7 @@ class Database:
         self._metadata: dict[bytes, bytes] = {}
         self._offsets_handle: Any = None
         self._options: Options | None = None
+        self._own_options = False
         self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
         self._damage: str | None = None
         self._write_options = write_options()
@@ -152,7 +146,7 @@ class Database:
         except Exception as error:
             raise self.error("can't be opened", error) from error
         self.native = native
-        self._options = options
+        self._options, self._own_options = options, rocksdb_config_setter is not None
         self._damage = None
         offsets = native.get_column_family(OFFSETS_CF)
         try:
@@ -326,8 +320,7 @@ class Database:
         with self._in_use:
             self.native = self._offsets_handle = None
         for family in (*families, native):  # Data first, offsets last: see the package.
-            with contextlib.suppress(Exception):  # It would be told of by the next one.
-                family.set_options(_WITHOUT_STALLS)
+            lift_stalls(family, own_options=self._own_options)
             try:
                 family.close()
             except Exception as error:  # noqa: BLE001 - rocksdict raises plain Exceptions
