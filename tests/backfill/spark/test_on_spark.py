@@ -124,9 +124,13 @@ def test_each_task_s_salt_hashes_to_its_own_place(spark: Any) -> None:
 
 def test_worker_is_born_with_what_tasks_need(spark: Any) -> None:
     def look(_numbers: Iterator[int]) -> Iterator[Any]:
-        yield sys.modules["__main__"].__spec__.name, set(sys.modules)  # type: ignore[union-attr]
+        main = sys.modules["__main__"].__spec__
+        yield main.name, set(sys.modules), list(sys.path)  # type: ignore[union-attr]
 
-    [(daemon, modules)] = spark.sparkContext.parallelize([1], 1).mapPartitions(look).collect()
+    [(daemon, modules, paths)] = (
+        spark.sparkContext.parallelize([1], 1).mapPartitions(look).collect()
+    )
 
     assert daemon == "pystreams.backfill.spark.worker_daemon"
     assert modules >= {"pandas", "pyarrow", "pystreams.backfill.tasks.worker"}
+    assert not [path for path in paths if Path(path).is_file()], "archives are read in each task"
