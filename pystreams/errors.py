@@ -255,6 +255,10 @@ class RetriableClientError(StreamsError):
     """
 
 
+NO_ANSWER = (BrokerNotAvailableError, RetriableClientError)
+"""What is raised where brokers don't answer: no failure of what is told to stop meanwhile."""
+
+
 class TransactionAbortableError(StreamsError):
     """The open transaction must be aborted; the runtime aborts, rewinds and goes on."""
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
-from pystreams.errors import StoreNotAvailableError, StreamsError, as_streams_error
+from pystreams.errors import NO_ANSWER, StoreNotAvailableError, StreamsError, as_streams_error
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -297,7 +297,8 @@ class KafkaStreams(DiscoveringClient):
             known = as_streams_error(error)
             if told := traceback_field(known):
                 _log.error("application failed", error=str(known), **told)
-            self._error = self._error or known
+            if not (self._stop.is_set() and isinstance(known, NO_ANSWER)):
+                self._error = self._error or known
         finally:
             self._endpoint.close()
             self._finished.set()
@@ -320,8 +321,7 @@ class KafkaStreams(DiscoveringClient):
                 # A handler of the user's may have an answer to a topic that is missing.
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
-            if (partitions := topics.prepare_at_start(self._stop, self._clock)) is None:
-                return
+            partitions = topics.prepare_at_start(self._stop, self._clock)
             earlier.keep(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)

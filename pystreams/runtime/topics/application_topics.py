@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from pystreams.errors import (
-    BrokerNotAvailableError,
     FatalStreamsError,
     MissingSourceTopicError,
     RetriableClientError,
@@ -104,16 +103,13 @@ class TopicManager:
             self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
         return partitions
 
-    def prepare_at_start(self, stop: threading.Event, clock: Clock) -> PartitionPlan | None:
+    def prepare_at_start(self, stop: threading.Event, clock: Clock) -> PartitionPlan:
         """Do as `prepare`, again and again while brokers answer that it can't be done yet.
 
         Kafka Streams goes on for as long, which is half of its `max.poll.interval.ms`.
 
-        Returns:
-            None when it was not done before the stop.
-
         Raises:
-            RetriableClientError: It could not be done in that time.
+            RetriableClientError: It could not be done in that time, or before the stop.
             StreamsError: As `prepare`.
         """
         began_ms, told = clock.monotonic_ms(), False
@@ -132,11 +128,7 @@ class TopicManager:
                     told = True
                     _log.warning("topics are not ready yet, trying on", why=str(error))
                 if stop.wait(_RETRY_AFTER_S):
-                    return None
-            except BrokerNotAvailableError:
-                if stop.is_set():
-                    return None
-                raise
+                    raise
 
     def internal_settings(self) -> dict[str, Mapping[str, str]]:
         """Return the settings with which internal topics are made, by topic; after `prepare`.
