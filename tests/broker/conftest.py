@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import names
-from tests.broker.reading import create_topics, let_go, topics_of
+from tests.broker.reading import create_topics, delete_named, delete_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def unique_name(request: pytest.FixtureRequest) -> Iterator[str]:
     admin: AdminClient | None = request.getfixturevalue("admin") if on_broker else None
     yield name
     if admin is not None:
-        let_go(admin, [topic for topic in topics_of(admin) if topic.startswith(f"{name}-")])
+        delete_topics(admin, f"{name}-")
 
 
 @pytest.fixture
@@ -62,4 +62,4 @@ def create_topic(admin: AdminClient) -> Iterator[CreateTopic]:
         return name
 
     yield create
-    let_go(admin, created)
+    delete_named(admin, *created)

@@ -278,12 +278,6 @@ def delete_topics(admin: AdminClient, prefix: str) -> None:
     delete_named(admin, *(name for name in topics_of(admin) if name.startswith(prefix)))
 
 
-def let_go(admin: AdminClient, topics: Sequence[str]) -> None:
-    """Have topics deleted, and don't wait for it; some may be gone."""
-    if topics:
-        admin.delete_topics(list(topics))
-
-
 def delete_named(admin: AdminClient, *topics: str) -> None:
     """Delete topics, or find that they are gone."""
     left = set(topics)

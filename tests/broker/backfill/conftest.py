@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.exactly_once.arena import Arena
-from tests.broker.reading import delete_topics
 
 
 @pytest.fixture
@@ -20,8 +18,7 @@ def arena(
     unique_name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Arena]:
+) -> Arena:
     """Its topics, and a directory; its topology is that of this process, too."""
     monkeypatch.setenv("COUNTING_NAME", unique_name)
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+    return Arena.make(broker, admin, unique_name, tmp_path)

@@ -23,7 +23,7 @@ from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import GROUPS, PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
-from tests.broker.reading import committed_offsets, delete_topics, produce
+from tests.broker.reading import committed_offsets, produce
 from tests.broker.transactions import TransactionalWriter
 from tests.broker.waiting import wait_until
 
@@ -74,13 +74,10 @@ def backfills(arena: Arena) -> Iterator[Backfills]:
 
 
 @pytest.fixture
-def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
+def arena(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Arena:
     made = Arena.make(broker, admin, unique_name, tmp_path)
     write_history(made)
-    yield made
-    delete_topics(admin, f"{unique_name}-")
+    return made
 
 
 def write_history(arena: Arena) -> None:

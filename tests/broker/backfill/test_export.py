@@ -18,7 +18,7 @@ from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS
 from tests.broker.backfill import every_store_app
 from tests.broker.backfill.every_store_arena import EveryStoreArena
-from tests.broker.reading import committed_offsets, delete_topics
+from tests.broker.reading import committed_offsets
 from tests.broker.transactions import TransactionalWriter
 from tests.every_store import BUILDERS
 
@@ -35,7 +35,6 @@ def arena(
     made = EveryStoreArena.make(broker, admin, unique_name, tmp_path, PARTITIONS)
     yield made
     made.kill_commands()
-    delete_topics(admin, unique_name)
 
 
 def rows(exported: Path, store: str) -> list[dict[str, Any]]:

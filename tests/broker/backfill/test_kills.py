@@ -33,7 +33,7 @@ from tests.broker.exactly_once.arena import (
     one_to,
 )
 from tests.broker.exactly_once.feed import KEYS, CountedFeed
-from tests.broker.reading import delete_topics, high_watermarks, produce, reader_of
+from tests.broker.reading import high_watermarks, produce, reader_of
 
 ROUNDS = 500
 """Enough records for ten transactions, and for stages that last."""
@@ -51,7 +51,7 @@ SPARK_OPTIONS = ("--master=local[2,3]",)
 @pytest.fixture
 def arenas(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Iterator[Arena]]:
+) -> Iterator[Arena]:
     keys = sorted(ALL_KEYS)
     rounds = [(key, number.to_bytes(8, "big")) for number in range(1, ROUNDS + 1) for key in keys]
 
@@ -62,8 +62,7 @@ def arenas(
         produce(made.servers, f"{name}-in", rounds)
         return made
 
-    yield (make(f"{unique_name}-{number}") for number in range(BACKFILLS_MAX))
-    delete_topics(admin, f"{unique_name}-")
+    return (make(f"{unique_name}-{number}") for number in range(BACKFILLS_MAX))
 
 
 @contextmanager

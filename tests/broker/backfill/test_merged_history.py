@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from tests.broker.application import Application, Running
 from tests.broker.backfill import merging_app
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import entries
-from tests.broker.reading import create_topics, delete_topics, read_all
+from tests.broker.reading import create_topics, read_all
 from tests.broker.transactions import TransactionalWriter
 
 PARTITIONS = 2
@@ -141,9 +140,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Shop]:
+def shop(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Shop:
     servers = broker.bootstrap_servers
     outputs = [f"{who}-out-{output}" for who in ("live", "filled") for output in OUTPUTS]
     topics = [
@@ -153,8 +150,7 @@ def shop(
     create_topics(admin, topics)
     as_repartition_topics = {"partitioner": "murmur2_random"}  # So that keys meet.
     writer = TransactionalWriter(servers, f"{unique_name}-history", as_repartition_topics)
-    yield Shop(unique_name, servers, tmp_path, writer)
-    delete_topics(admin, f"{unique_name}-")
+    return Shop(unique_name, servers, tmp_path, writer)
 
 
 def run_live(shop: Shop) -> None:

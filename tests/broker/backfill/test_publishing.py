@@ -42,7 +42,6 @@ from tests.broker.exactly_once.arena import (
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import (
     committed_offsets,
-    delete_topics,
     group_members,
     produce,
     read_all,
@@ -120,7 +119,6 @@ def make_scene(
     yield make
     for running in (running for scene in made for running in scene.started):
         running.kill()
-    delete_topics(admin, f"{unique_name}-")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.backfill.every_store_arena import SPARK_DEADLINE_S, EveryStoreArena, one_to
-from tests.broker.reading import committed_offsets, delete_topics, topics_of
+from tests.broker.reading import committed_offsets, topics_of
 from tests.broker.waiting import wait_until
 from tests.every_store import BUILDERS
 
@@ -36,7 +36,6 @@ def arena(
     made = EveryStoreArena.make(broker, admin, unique_name, tmp_path, OLD)
     yield made
     made.kill_commands()
-    delete_topics(admin, unique_name)
 
 
 def without_numbers(store: str, content: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:

@@ -7,7 +7,6 @@ and what was live.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from tests.broker.application import Application, Running
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import GROUPS, Arena, one_to
 from tests.broker.exactly_once.feed import KEYS
-from tests.broker.reading import delete_topics, produce
+from tests.broker.reading import produce
 
 ROUNDS = 20
 SPARK_DEADLINE_S = 300.0
@@ -30,11 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+def arena(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Arena:
+    return Arena.make(broker, admin, unique_name, tmp_path)
 
 
 def write_rounds(arena: Arena, first: int, last: int) -> None:

@@ -11,7 +11,7 @@ seed is printed; `KILL_SEED=... pytest ...` draws the same moments again.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,6 @@ from tests.broker.exactly_once.arena import (
 )
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.exactly_once.killing import kill_one_process, moments, seeded_draws
-from tests.broker.reading import delete_topics
 
 KILLS = 5
 RECORDS_PER_S = 3000
@@ -47,11 +46,8 @@ each_count = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+def arena(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Arena:
+    return Arena.make(broker, admin, unique_name, tmp_path)
 
 
 def kill_all(running: Running, _draw: random.Random) -> None:

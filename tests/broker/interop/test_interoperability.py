@@ -19,7 +19,6 @@ from tests.broker.interop.java_applications import JavaApplications, needs_java
 from tests.broker.interop.shared_inputs import SharedInputs
 from tests.broker.interop.side_by_side import PythonApplications, SideBySide, now_ms
 from tests.broker.interop.topologies import KAFKA_STREAMS_FORGETS, RESTORED_ANEW
-from tests.broker.reading import delete_topics
 
 pytestmark = [needs_java, pytest.mark.timeout(900)]
 
@@ -39,7 +38,6 @@ def side_by_side(
         both = SideBySide(broker.bootstrap_servers, admin, unique_name, tmp_path, java, python)
         yield both
         both.close()
-    delete_topics(admin, f"{unique_name}-")
 
 
 def test_each_goes_on_with_what_the_other_has_left(side_by_side: SideBySide) -> None:

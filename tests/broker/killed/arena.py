@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +11,7 @@ from typing import ClassVar, Self
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker.application import Application
-from tests.broker.reading import create_topics, delete_topics, high_watermarks, reader_of
+from tests.broker.reading import create_topics, high_watermarks, reader_of
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,11 @@ class Arena:
     directory: Path
 
     @classmethod
-    @contextmanager
-    def made(cls, admin: AdminClient, servers: str, name: str, directory: Path) -> Iterator[Self]:
-        """Create its topics, and delete them in the end."""
+    def made(cls, admin: AdminClient, servers: str, name: str, directory: Path) -> Self:
+        """Create its topics; their names begin with its own."""
         topics = cls.topics.items()
         create_topics(admin, [NewTopic(f"{name}-{topic}", count) for topic, count in topics])
-        yield cls(name, servers, directory)
-        delete_topics(admin, f"{name}-")
+        return cls(name, servers, directory)
 
     def application(
         self, guarantee: str, settings: Mapping[str, object] | None = None, **environment: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,9 +56,8 @@ class CallsArena(Arena):
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[CallsArena]:
-    with CallsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
-        yield made
+) -> CallsArena:
+    return CallsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]

@@ -7,7 +7,6 @@ is printed; `KILL_SEED=... pytest ...` draws the same moments again.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -124,9 +123,8 @@ class TableArena(Arena):
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[TableArena]:
-    with TableArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
-        yield made
+) -> TableArena:
+    return TableArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]

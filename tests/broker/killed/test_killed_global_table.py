@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -99,9 +98,8 @@ class OrdersArena(Arena):
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[OrdersArena]:
-    with OrdersArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
-        yield made
+) -> OrdersArena:
+    return OrdersArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(1800)]

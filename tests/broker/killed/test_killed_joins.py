@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -153,9 +152,8 @@ def model(inputs: dict[str, Table]) -> dict[str, Table]:
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[JoinsArena]:
-    with JoinsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
-        yield made
+) -> JoinsArena:
+    return JoinsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]

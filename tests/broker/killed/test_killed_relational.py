@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from tests.broker.application import Application
 from tests.broker.exactly_once.killing import moments, seeded_draws
 from tests.broker.killed import relational_app
 from tests.broker.killed.relational_app import PREFIX_CHARACTERS, TOPICS
-from tests.broker.reading import create_topics, delete_topics, high_watermarks, read_all, reader_of
+from tests.broker.reading import create_topics, high_watermarks, read_all, reader_of
 from tests.broker.waiting import wait_until
 from tests.broker.writing import Feed, Writer
 
@@ -150,16 +149,13 @@ class Arena:
 
 
 @pytest.fixture
-def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
+def arena(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Arena:
     topics = [
         NewTopic(f"{unique_name}-{topic}", num_partitions=partitions)
         for topic, partitions in TOPICS.items()
     ]
     create_topics(admin, topics)
-    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+    return Arena(unique_name, broker.bootstrap_servers, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(1800)]

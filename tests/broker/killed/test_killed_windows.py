@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,9 +70,8 @@ class WindowsArena(Arena):
 @pytest.fixture
 def arena(
     broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[WindowsArena]:
-    with WindowsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path) as made:
-        yield made
+) -> WindowsArena:
+    return WindowsArena.made(admin, broker.bootstrap_servers, unique_name, tmp_path)
 
 
 many = [pytest.mark.sweep, pytest.mark.timeout(900)]

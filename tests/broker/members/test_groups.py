@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena
 from tests.broker.exactly_once.test_kill import check_exactly_once, check_stores
-from tests.broker.reading import delete_topics
 
 RECORDS_PER_S = 500
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
@@ -30,11 +28,8 @@ each_guarantee_and_protocol = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[Arena]:
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+def arena(broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path) -> Arena:
+    return Arena.make(broker, admin, unique_name, tmp_path)
 
 
 def work_on(arena: Arena, running: Running, records: int = 700) -> None:

@@ -17,7 +17,7 @@ from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from tests.broker.application import Application, Running
 from tests.broker.programs import write_counts
-from tests.broker.reading import delete_topics, long, produce, read_all
+from tests.broker.reading import long, produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.range_shares import range_shares
 
@@ -126,44 +126,39 @@ def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
         found = read_all(broker.bootstrap_servers, output)
         return Counter({message.key() or b"": long(message.value()) for message in found})
 
-    try:
-        with applications[0], applications[1]:
-            first = applications[0].start()
-            for _ in range(2):
-                produce(broker.bootstrap_servers, source, records)
-            first.wait_until(lambda: sorted(counted().values()) == [2] * KEYS, "two of each")
-            # Who is warm has read all that, and not an empty changelog.
-            second = applications[1].start()
-            second.wait_for("task running")
-            second.wait_until(lambda: len(warm_standbys(second)) >= 2, "two warm standbys")
-            words = [unique_name, "--topology", str(program), "-c", "num.standby.replicas=1"]
-            words += ["-c", f"bootstrap.servers={broker.bootstrap_servers}"]
-            kept: list[set[str]] = []
-
-            def told() -> bool:
-                done = CliRunner().invoke(status, [*words, "--json"])
-                members = json.loads(done.stdout)["members"] if done.exit_code == 0 else []
-                kept[:] = [set(member["standby_tasks"]) for member in members]
-                return sorted(map(len, kept)) == [2, 2]
-
-            wait_until(told, "two standbys each", told=lambda: str(kept))
-            shown = CliRunner().invoke(status, words).stdout
-            first.kill()
-            taken = second.wait_for("standby takes over", count=2)
-            second.wait_for_tasks(PARTITIONS)
+    with applications[0], applications[1]:
+        first = applications[0].start()
+        for _ in range(2):
             produce(broker.bootstrap_servers, source, records)
-            wait_until(
-                lambda: min(counted().values(), default=0) >= 3, "all counts", told=second.tail
-            )
-            second.stop()
-            counts = counted()
-            restored = sum(
-                line["records"]
-                for line in second.lines("restored")
-                if line["task"] in {taken_over["task"] for taken_over in taken}
-            )
-    finally:
-        delete_topics(admin, f"{unique_name}-")
+        first.wait_until(lambda: sorted(counted().values()) == [2] * KEYS, "two of each")
+        # Who is warm has read all that, and not an empty changelog.
+        second = applications[1].start()
+        second.wait_for("task running")
+        second.wait_until(lambda: len(warm_standbys(second)) >= 2, "two warm standbys")
+        words = [unique_name, "--topology", str(program), "-c", "num.standby.replicas=1"]
+        words += ["-c", f"bootstrap.servers={broker.bootstrap_servers}"]
+        kept: list[set[str]] = []
+
+        def told() -> bool:
+            done = CliRunner().invoke(status, [*words, "--json"])
+            members = json.loads(done.stdout)["members"] if done.exit_code == 0 else []
+            kept[:] = [set(member["standby_tasks"]) for member in members]
+            return sorted(map(len, kept)) == [2, 2]
+
+        wait_until(told, "two standbys each", told=lambda: str(kept))
+        shown = CliRunner().invoke(status, words).stdout
+        first.kill()
+        taken = second.wait_for("standby takes over", count=2)
+        second.wait_for_tasks(PARTITIONS)
+        produce(broker.bootstrap_servers, source, records)
+        wait_until(lambda: min(counted().values(), default=0) >= 3, "all counts", told=second.tail)
+        second.stop()
+        counts = counted()
+        restored = sum(
+            line["records"]
+            for line in second.lines("restored")
+            if line["task"] in {taken_over["task"] for taken_over in taken}
+        )
 
     assert {line["task"] for line in taken} <= warm_standbys(second)
     assert any(tasks <= warm_standbys(second) for tasks in kept)

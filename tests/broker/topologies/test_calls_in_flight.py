@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
-from tests.broker.reading import create_topics, delete_topics, long, produce, read_all
+from tests.broker.reading import create_topics, long, produce, read_all
 
 CODE = """
 import asyncio
@@ -102,7 +102,6 @@ def arena(
     }
     with Application(unique_name, tmp_path, file, settings) as application:
         yield Arena(application, broker.bootstrap_servers, unique_name, called)
-    delete_topics(admin, f"{unique_name}-")
 
 
 def test_a_member_comes_and_the_first_stops_with_calls_under_way(arena: Arena) -> None:

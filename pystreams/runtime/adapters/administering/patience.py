@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from math import inf
 from typing import TypeVar
 
 from pystreams.errors import RetriableClientError
@@ -42,14 +43,11 @@ class Patience:
         Raises:
             RetriableClientError: The application is to stop, and no answer has come soon after.
         """
-        until_s: float | None = None
-        while not answer.done():
-            if until_s is None and self._stopping():
-                until_s = time.monotonic() + self._last_s
-            if until_s is not None and time.monotonic() >= until_s:
+        until_s = inf
+        while not wait([answer], _LOOK_EVERY_S).done:
+            now_s = time.monotonic()
+            if self._stopping():
+                until_s = min(until_s, now_s + self._last_s)
+            if now_s >= until_s:
                 raise RetriableClientError(f"{doing}: no answer before the stop")
-            try:
-                return answer.result(_LOOK_EVERY_S)
-            except TimeoutError:
-                continue
         return answer.result()

@@ -15,7 +15,7 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
@@ -175,15 +175,13 @@ class Restorer:
             )
         return False
 
-    def look(self, changelogs: Collection[TopicPartition]) -> ChangelogLook:
+    def look(self, changelogs: Sequence[TopicPartition]) -> ChangelogLook:
         """Ask what changelogs hold now. May be called from any thread.
 
         Raises:
             RetriableClientError: No answer in time.
         """
-        if not changelogs:
-            return ChangelogLook({}, {})
-        ranges = self._admin.offset_ranges(list(changelogs))
+        ranges = self._admin.offset_ranges(changelogs)
         topics = sorted({changelog.topic for changelog in changelogs})
         return ChangelogLook(ranges, self._admin.topic_ids(topics))
 
