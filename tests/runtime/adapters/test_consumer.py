@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 from structlog.testing import capture_logs
 
@@ -147,6 +147,33 @@ def test_records_do_not_come_again_where_the_client_goes_back_by_itself(
     assert not consumer.poll(100, 0.5)
     application.fill(topic, 1, 0, start=20)
     assert read(consumer, 1) == [20]
+
+
+class StartsMeanwhile(Consumer):
+    """A client that has just begun to fetch a partition when it is first to be moved."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self.started: set[int] = set()
+
+    def seek(self, partition: KafkaPartition) -> None:
+        if partition.partition not in self.started:
+            self.started.add(partition.partition)
+            raise KafkaException(KafkaError(KafkaError._OUTDATED))
+        super().seek(partition)
+
+
+def test_a_partition_the_client_starts_while_it_is_moved_is_moved_all_the_same(
+    application: Application,
+) -> None:
+    topic = application.topic(partitions=2)
+    for partition in range(2):
+        application.fill(topic, 20, partition)
+    consumer, listener = application.member(topic, make=StartsMeanwhile)
+
+    consumer.start_at(dict(zip(listener.assigned, [15, 18], strict=True)))
+
+    assert sorted(read(consumer, 7)) == [15, 16, 17, 18, 18, 19, 19]
 
 
 class Traced(Consumer):

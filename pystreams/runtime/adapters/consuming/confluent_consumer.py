@@ -58,7 +58,11 @@ _SEEK_ATTEMPTS = 400
 _SEEK_PAUSE_S = 0.005
 
 _error_in = Message.error
-_NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
+_NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._OUTDATED})
+"""A fetcher is still starting or stopping, or has been started while the seek was on its way.
+
+Source: librdkafka's `rd_kafka_assignment_serve_pending` and `rd_kafka_toppar_op_serve`.
+"""
 
 
 class ConfluentConsumer:
