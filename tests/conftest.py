@@ -18,9 +18,11 @@ from pystreams.kernel.java import JavaNotFoundError
 from pystreams.kernel.maven import ArtifactError
 from tests import sharing
 from tests.broker.writing import writers_kept
+from tests.spark_session import small_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from xdist.remote import Producer
 
@@ -115,9 +117,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # Before pytest picks by marker.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for server in ("broker", "registry_server"):
-            if server in getattr(item, "fixturenames", ()):
-                item.add_marker(server)
+        for shared in ("broker", "registry_server", "spark"):
+            if shared in getattr(item, "fixturenames", ()):
+                item.add_marker(shared)
+        if item.get_closest_marker("spark"):
+            # Spark's Python side leaves the sockets it collects rows through to the collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
     items.sort(key=_turn)
 
 
@@ -156,3 +161,10 @@ def registry_server() -> RegistryServer:
         return sharing.shared_registry()
     except (ArtifactError, JavaNotFoundError) as error:
         pytest.skip(f"no schema registry can be started here: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for all tests; backfills adopt it."""
+    with small_session() as session:
+        yield session

@@ -15,10 +15,10 @@ import pytest
 
 from pystreams.backfill.plan.rows import ResultKind
 from pystreams.backfill.staging.directory import StagingDirectory
-from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive
 from tests.broker.waiting import wait_until
+from tests.spark_session import SMALL
 
 TOPOLOGY = """
 from pystreams import StreamsBuilder, serdes

@@ -16,9 +16,9 @@ from examples.flights_loader import create_topics
 from examples.flights_report import latest_values
 from pystreams.serdes import JSON, STRING
 from pystreams.testing import TopologyTestDriver
-from tests.backfill.conftest import SMALL
 from tests.examples.flight_joins_by_pandas import expected_departures, flights_of, rows_to_join
 from tests.sharing import start_broker
+from tests.spark_session import SMALL
 
 TOPOLOGY = str(Path(flights_joins.__file__))
 APPLICATION = str(config["application.id"])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive
+from tests.spark_session import SMALL
 
 VALUE_BYTES = 1000
 ROWS = 20_000

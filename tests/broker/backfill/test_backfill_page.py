@@ -7,16 +7,13 @@ topics, applications, and directories.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from pystreams.backfill.spark.session import spark_session
 from pystreams.broker import DevelopmentBroker
-from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive
 from tests.broker.conftest import CreateTopic
@@ -25,12 +22,7 @@ from tests.docs.blocks import ROOT, blocks_of
 
 PRODUCTS = [b"tea", b"milk", b"tea", b"tea"]
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    # Spark's Python side leaves the sockets it collects rows through to the collector.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
+pytestmark = pytest.mark.timeout(900)
 
 
 class Shop:
@@ -71,16 +63,9 @@ def shop(broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path) -
     return Shop(broker, create_topic("orders"), create_topic("sold"), tmp_path)
 
 
-@pytest.fixture
-def session() -> Iterator[None]:
-    """A session without Spark's Kafka connector, which no stage of these topologies needs."""
-    with spark_session(None, SMALL):
-        yield
-
-
 def test_the_python_of_the_page_of_backfills_gives_what_it_says(
     shop: Shop,
-    session: None,
+    spark: Any,
     broker: DevelopmentBroker,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -5,16 +5,15 @@ What was published in part would be taken for the whole by whoever reads the top
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from pystreams.backfill.spark.session import spark_session
 from pystreams.cli.commands.history.backfill import backfill
-from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive
 from tests.broker.exactly_once import counting
@@ -42,24 +41,12 @@ ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 TOO_SHORT = b"\0\0\1"
 """No long."""
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    # Spark's Python side leaves the sockets it collects rows through to the collector.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[None]:
-    """One session for all backfills of this module."""
-    with spark_session(None, SMALL):
-        yield
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True)
 def staged_in_a_directory_of_its_own(
-    session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Results are staged where the command is started, until they are published."""
     monkeypatch.chdir(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,16 @@ from pystreams.backfill import (
 )
 from pystreams.backfill.plan.rows import ResultKind
 from pystreams.backfill.publishing.hand_over import PublishingRefusedError
-from pystreams.backfill.spark.session import spark_session
 from pystreams.backfill.staging.directory import StagingDirectory
 from pystreams.backfill.staging.errors import StagingError
 from pystreams.broker import DevelopmentBroker
-from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets, create_topics, produce, read_all
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 RECORDS = 20
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    # Spark's Python side leaves the sockets it collects rows through to the collector.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
-
-
-@pytest.fixture
-def session() -> Iterator[None]:
-    """A session without Spark's Kafka connector, which no stage of these topologies needs."""
-    with spark_session(None, SMALL):
-        yield
+pytestmark = pytest.mark.timeout(900)
 
 
 def counting(topic: str) -> Topology:
@@ -70,7 +55,7 @@ def counted(done: BackfillResult) -> list[tuple[bytes | None, int]]:
 
 
 def test_backfill_from_kafka_goes_on_with_the_bounds_it_was_begun_with(
-    session: None, broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+    spark: Any, broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     topic = create_topic("orders")
     config = {
@@ -98,7 +83,7 @@ def test_backfill_from_kafka_goes_on_with_the_bounds_it_was_begun_with(
 
 
 def test_times_bound_a_backfill_from_kafka_and_stay_those_it_was_begun_with(
-    session: None, broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+    spark: Any, broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     topic = create_topic("orders")
     config = {"application.id": f"{topic}-app", "bootstrap.servers": broker.bootstrap_servers}
@@ -117,7 +102,7 @@ def test_times_bound_a_backfill_from_kafka_and_stay_those_it_was_begun_with(
 
 
 def test_one_call_stages_and_publishes_and_does_neither_twice(
-    session: None,
+    spark: Any,
     broker: DevelopmentBroker,
     admin: AdminClient,
     create_topic: CreateTopic,
