@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from pystreams.kernel.java import JavaNotFoundError
 from pystreams.kernel.maven import ArtifactError
 from tests import sharing
+from tests.broker.reading import readers_kept
 from tests.broker.writing import writers_kept
 from tests.spark_session import small_session
 
@@ -51,11 +52,11 @@ _SLOW_PACKAGES = {
 _stderr = pytest.StashKey[int]()
 
 # The same examples in each run, and none fails because the machine stood still for a moment;
-# `--hypothesis-profile=drawn` draws others, and twice as many.
+# `--hypothesis-profile=drawn` draws others, and four times as many.
 _FAILS_BY_TIME = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("drawn", deadline=None, suppress_health_check=_FAILS_BY_TIME)
 settings.register_profile(
-    "same", settings.get_profile("drawn"), max_examples=50, derandomize=True, database=None
+    "same", settings.get_profile("drawn"), max_examples=25, derandomize=True, database=None
 )
 settings.load_profile("same")
 
@@ -150,7 +151,8 @@ def _logging_as_it_was() -> Iterator[None]:
 def broker() -> Iterator[DevelopmentBroker]:
     """One real Kafka broker for all processes of the run; use names of `unique_name`'s kind."""
     shared = sharing.shared_broker()
-    with writers_kept(shared.bootstrap_servers):
+    servers = shared.bootstrap_servers
+    with writers_kept(servers), readers_kept(servers):
         yield shared
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.spark.session import find_spark_java, missing_modules, spark_session
+from pystreams.backfill.spark.connector_jars import kafka_session
+from pystreams.backfill.spark.session import find_spark_java, missing_modules
 from tests.spark_classes import java_options
 
 SMALL = {
@@ -29,10 +30,10 @@ SMALL = {
 
 @contextmanager
 def small_session() -> Iterator[Any]:
-    """A local session with two cores, where a task that fails is tried once more."""
+    """A session of two cores, with Kafka's connector; a task that fails is tried once more."""
     missing = missing_modules(find_spark_java().executable)
     if missing:
         pytest.skip(f"this machine's Java lacks modules that Spark needs: {', '.join(missing)}")
-    with spark_session("local[2,2]", SMALL) as session:
+    with kafka_session("local[2,2]", SMALL) as session:
         assert session.sparkContext.pythonExec == sys.executable
         yield session

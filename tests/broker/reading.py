@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -59,10 +60,46 @@ def long(value: bytes | None) -> int:
     return int.from_bytes(value, "big", signed=True)
 
 
+_kept: dict[str, dict[bool, list[Consumer]]] = {}
+"""Brokers that outlive the tests -> the readers nobody uses now, by whether they read committed."""
+
+
+@contextlib.contextmanager
+def readers_kept(servers: str) -> Iterator[None]:
+    """Keep readers for a broker until the block ends.
+
+    A look at a topic costs a broker a quarter of what the connections of a new client do.
+    """
+    kept: dict[bool, list[Consumer]] = {True: [], False: []}
+    _kept[servers] = kept
+    try:
+        yield
+    finally:
+        del _kept[servers]
+        for consumer in itertools.chain.from_iterable(kept.values()):
+            consumer.close()
+
+
 @contextlib.contextmanager
 def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
-    """A consumer that is in no group and notices the end of partitions."""
-    consumer = Consumer(
+    """A consumer that is in no group, has no partitions yet, and notices the end of them."""
+    kept = _kept.get(servers)
+    unused = kept[committed] if kept is not None else []
+    consumer = unused.pop() if unused else _new_reader(servers, committed=committed)
+    try:
+        yield consumer
+    except BaseException:
+        consumer.close()
+        raise
+    if kept is None:
+        consumer.close()
+    else:
+        consumer.unassign()
+        unused.append(consumer)
+
+
+def _new_reader(servers: str, *, committed: bool) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": "reader",
@@ -73,10 +110,6 @@ def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
             "fetch.wait.max.ms": 50,
         }
     )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
 
 
 def answer_of(ask: Callable[[], T], passing: Collection[int] = ()) -> T:

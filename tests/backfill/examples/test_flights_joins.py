@@ -38,7 +38,7 @@ def servers(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     "days",
     [
-        pytest.param(14, id="two weeks"),
+        pytest.param(5, id="five days"),
         pytest.param(
             366, id="the whole year", marks=[pytest.mark.sweep, pytest.mark.timeout(1800)]
         ),

@@ -53,7 +53,7 @@ def flights_of(weeks: int) -> pd.DataFrame:
 @pytest.mark.parametrize(
     "weeks",
     [
-        pytest.param(2, id="two weeks"),
+        pytest.param(1, id="a week"),
         pytest.param(53, id="the whole year", marks=[pytest.mark.sweep, pytest.mark.timeout(600)]),
     ],
 )

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
+from pystreams.cli.main import pystreams
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS, content
 from tests.broker.application import Application, Running
@@ -111,14 +113,8 @@ class EveryStoreArena:
         wait_until(lambda: group_members(self.admin, application_id) == 0, "an empty group")
 
     def command(self, name: str, application_id: str, *options: str) -> Running:
-        """Start a command of pystreams, one with Spark, over the application."""
-        words = [sys.executable, "-m", "pystreams", name, str(every_store_app.__file__)]
-        for setting in (
-            f"bootstrap.servers={self.servers}",
-            f"application.id={application_id}",
-            "processing.guarantee=exactly_once_v2",
-        ):
-            words += ["-c", setting]
+        """Start a command of pystreams, with a Spark of its own, over the application."""
+        words = [sys.executable, "-m", "pystreams", *self._words(name, application_id)]
         words += ["--master", "local[2]", *OPTIONS_FOR_FEW_ROWS]
         environment = os.environ | {"EVERY_NAME": self.name}
         log = self.directory / f"{name}-{len(self._commands)}.log"
@@ -126,10 +122,21 @@ class EveryStoreArena:
         return self._commands[-1]
 
     def told_by(self, name: str, application_id: str, *options: str, code: int = 0) -> str:
-        """Run a command to its end; return what it printed."""
-        running = self.command(name, application_id, *options)
-        assert running.ended(deadline_s=SPARK_DEADLINE_S) == code, running.tail()
-        return running.told()
+        """Run a command to its end, in the session of this process; return what it printed."""
+        words = [*self._words(name, application_id), *options]
+        done = CliRunner().invoke(pystreams, words, env={"EVERY_NAME": self.name})
+        assert done.exit_code == code, done.output
+        return str(done.output)
+
+    def _words(self, name: str, application_id: str) -> list[str]:
+        words = [name, str(every_store_app.__file__)]
+        for setting in (
+            f"bootstrap.servers={self.servers}",
+            f"application.id={application_id}",
+            "processing.guarantee=exactly_once_v2",
+        ):
+            words += ["-c", setting]
+        return words
 
     def kill_commands(self) -> None:
         for running in self._commands:

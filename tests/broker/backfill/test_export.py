@@ -25,12 +25,12 @@ from tests.every_store import BUILDERS
 PARTITIONS = 2
 ROUNDS = 6
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+    spark: Any, broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
 ) -> Iterator[EveryStoreArena]:
     made = EveryStoreArena.make(broker, admin, unique_name, tmp_path, PARTITIONS)
     yield made

@@ -6,21 +6,20 @@ same topics are backfilled. Some of the records were written in transactions tha
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.backfill.plan.stages import merges_history
 from pystreams.broker import DevelopmentBroker
+from pystreams.cli.main import pystreams
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.broker.application import Application, Running
+from tests.broker.application import Application
 from tests.broker.backfill import merging_app
-from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.exactly_once.arena import entries
 from tests.broker.reading import create_topics, read_all
 from tests.broker.transactions import TransactionalWriter
@@ -32,7 +31,6 @@ ORDERS_A_ROUND = 12
 OUTPUTS = ("prices", "priced", "sold")
 STORES = ("prices", "sold")
 FIRST_MS = 1_700_000_000_000
-SPARK_DEADLINE_S = 300.0
 HEADERS: list[tuple[str, bytes | None]] = [("from", b"shop"), ("empty", None)]
 SETTINGS = {
     "processing.guarantee": "exactly_once_v2",
@@ -40,7 +38,7 @@ SETTINGS = {
     "statestore.cache.max.bytes": 0,
 }
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @dataclass
@@ -102,9 +100,9 @@ class Shop:
             self.id_of("live"), self.directory, file, settings, self.environment("live")
         )
 
-    def backfill(self) -> Running:
-        """Start a backfill that publishes all, and builds the stores here."""
-        command = [sys.executable, "-m", "pystreams", "backfill", str(merging_app.__file__)]
+    def backfill(self) -> Result:
+        """Run a backfill that publishes all, and builds the stores here."""
+        words = ["backfill", str(merging_app.__file__)]
         own = {
             "application.id": self.id_of("filled"),
             "bootstrap.servers": self.servers,
@@ -112,12 +110,9 @@ class Shop:
             **SETTINGS,
         }
         for key, value in own.items():
-            command += ["-c", f"{key}={value}"]
-        command += OPTIONS_FOR_FEW_ROWS
-        command += ["--master", "local[2]", "--publish-outputs", "--seed-state"]
-        command += ["--output", str(self.directory / "staged")]
-        environment = os.environ | self.environment("filled")
-        return Running(command, environment, self.directory / "backfill.log")
+            words += ["-c", f"{key}={value}"]
+        words += ["--publish-outputs", "--seed-state", "--output", str(self.directory / "staged")]
+        return CliRunner().invoke(pystreams, words, env=self.environment("filled"))
 
     def outputs(self, application: str, output: str) -> dict[bytes, list[Any]]:
         """What an output says of each key, in order."""
@@ -174,7 +169,7 @@ def run_live(shop: Shop) -> None:
 
 
 def test_topic_merged_with_a_repartitioned_one_gives_what_a_live_run_gives(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    spark: Any, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in shop.environment("live").items():
         monkeypatch.setenv(name, value)
@@ -182,11 +177,8 @@ def test_topic_merged_with_a_repartitioned_one_gives_what_a_live_run_gives(
     assert merges_history(plan, {f"{shop.name}-{end}": PARTITIONS for end in ("orders", "prices")})
     run_live(shop)
 
-    backfill = shop.backfill()
-    try:
-        assert backfill.ended(deadline_s=SPARK_DEADLINE_S) == 0, backfill.tail()
-    finally:
-        backfill.kill()
+    done = shop.backfill()
+    assert done.exit_code == 0, done.output
 
     priced = shop.outputs("live", "priced")
     assert [value for value, _, _ in priced[PRODUCTS[0]]] == [

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -26,12 +27,12 @@ OLD, NEW = 4, 8
 ROUNDS = 10
 SEED = 3
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def arena(
-    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+    spark: Any, broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
 ) -> Iterator[EveryStoreArena]:
     made = EveryStoreArena.make(broker, admin, unique_name, tmp_path, OLD)
     yield made

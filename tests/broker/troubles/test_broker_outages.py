@@ -36,7 +36,6 @@ RECORDS_PER_S = 500
 MORE = 1000
 """Records of an output that show that it is at work."""
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
-OUTAGES = 2
 STANDSTILLS = 2
 STANDSTILL_S = 4.0
 """Longer than the members' sessions."""
@@ -212,10 +211,15 @@ def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_broke
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "guarantee", ["exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)]
+    ("guarantee", "outages"),
+    [
+        ("exactly_once_v2", 1),
+        pytest.param("exactly_once_v2", 3, marks=pytest.mark.sweep),
+        pytest.param("exactly_once", 3, marks=pytest.mark.sweep),
+    ],
 )
 def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
-    own_broker: DevelopmentBroker, tmp_path: Path, guarantee: str
+    own_broker: DevelopmentBroker, tmp_path: Path, guarantee: str, outages: int
 ) -> None:
     """The application stays up: it aborts or finishes what was open and goes on by itself."""
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
@@ -228,7 +232,7 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
     with arena.application(guarantee, **settings) as application:
         running = application.start()
         with arena.feed(RECORDS_PER_S) as feed:
-            for _ in range(OUTAGES):
+            for _ in range(outages):
                 wait_for_more_output(arena, running)
                 with between_decisions(running, arena.servers):
                     kill(broker)

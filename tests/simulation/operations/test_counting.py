@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.simulation
 
 GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
-SEEDS = range(25)
+SEEDS = range(8)
 SWEPT = range(1000, 3000, 50)
 
 
