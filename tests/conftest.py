@@ -19,7 +19,6 @@ from pystreams.kernel.maven import ArtifactError
 from tests import sharing
 from tests.broker.reading import readers_kept
 from tests.broker.writing import writers_kept
-from tests.spark_session import small_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,6 +166,8 @@ def registry_server() -> RegistryServer:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for all tests; backfills adopt it."""
+    """One Spark session for all tests of a process; backfills adopt it."""
+    from tests.spark_session import small_session
+
     with small_session() as session:
         yield session

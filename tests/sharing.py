@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ _OF_SPARKS_JAVA = "SPARK_SUBMIT_OPTS"
 _START_S = 300.0
 """A limit, no target: a machine that has much else to do takes minutes to start Java."""
 _SECURED = "tests/broker/security"
+_TAKES_SPARK = re.compile(r'\bspark: Any\b|usefixtures\("spark"\)')
 _ROOT = Path(__file__).parents[1]
 
 
@@ -86,7 +88,7 @@ def kept_together(file: str) -> str | None:
     """Return what one process does alone, if a file is part of such: on Spark, or secured."""
     if file.startswith(_SECURED):
         return _SECURED
-    return "spark" if "spark: Any" in (_ROOT / file).read_text("utf-8") else None
+    return "spark" if _TAKES_SPARK.search((_ROOT / file).read_text("utf-8")) else None
 
 
 class SharingScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.

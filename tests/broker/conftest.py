@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import names
-from tests.broker.reading import create_topics, delete_named, delete_topics
+from tests.broker.reading import create_topics, delete_named, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,8 @@ def unique_name(request: pytest.FixtureRequest) -> Iterator[str]:
     admin: AdminClient | None = request.getfixturevalue("admin") if on_broker else None
     yield name
     if admin is not None:
-        delete_topics(admin, f"{name}-")
+        own = [topic for topic in topics_of(admin) if topic == name or topic.startswith(f"{name}-")]
+        delete_named(admin, *own)
 
 
 @pytest.fixture

@@ -124,7 +124,9 @@ class EveryStoreArena:
     def told_by(self, name: str, application_id: str, *options: str, code: int = 0) -> str:
         """Run a command to its end, in the session of this process; return what it printed."""
         words = [*self._words(name, application_id), *options]
-        done = CliRunner().invoke(pystreams, words, env={"EVERY_NAME": self.name})
+        done = CliRunner().invoke(
+            pystreams, words, env={"EVERY_NAME": self.name}, catch_exceptions=False
+        )
         assert done.exit_code == code, done.output
         return str(done.output)
 

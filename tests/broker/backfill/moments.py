@@ -59,7 +59,7 @@ class Moment:
 
 
 def moments(kills: int, draw: random.Random) -> list[Moment]:
-    """Draw moments in the order of their phases; they are spread over all of them."""
+    """Draw moments in the order of their phases; they are spread over them as far as they go."""
     strata = [
         ["starting"],
         ["first stage", "first stage is written"],
@@ -81,7 +81,7 @@ def moments(kills: int, draw: random.Random) -> list[Moment]:
 def _moment(phase: str, number: int, draw: random.Random) -> Moment:
     victims = [EVERYBODY, COMMAND]
     if phase in ON_SPARK and phase != "between the stages":
-        # Each in turn, so that a few kills have one of each.
+        # Each in turn, so that three kills have one of each.
         victims = [[WORKER], [EVERYBODY, COMMAND], [JAVA]][number % 3 - 1]
     victim = draw.choice(victims)
     return Moment(phase, victim, draw.uniform(0, PHASES[phase]), draw.uniform(0.0, 0.6))

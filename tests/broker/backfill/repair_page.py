@@ -1,7 +1,7 @@
 """Runs the Python of docs/repair.md, which reads Kafka with a connector that a Spark brings along.
 
-A program, since a Spark that runs already, without it, would be taken. Its one argument is JSON:
-the configuration, and texts of the page by what stands in their place.
+A program, since a Spark that runs already would be taken, with what it has. Its one argument is
+JSON: the configuration, and texts of the page by what stands in their place.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,9 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 def arena(
-    spark: Any, broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
-) -> Iterator[EveryStoreArena]:
-    made = EveryStoreArena.make(broker, admin, unique_name, tmp_path, PARTITIONS)
-    yield made
-    made.kill_commands()
+    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+) -> EveryStoreArena:
+    return EveryStoreArena.make(broker, admin, unique_name, tmp_path, PARTITIONS)
 
 
 def rows(exported: Path, store: str) -> list[dict[str, Any]]:
@@ -52,7 +49,7 @@ def write_uncommitted(arena: EveryStoreArena, application_id: str) -> Transactio
 
 
 def test_stores_of_every_kind_are_exported(
-    arena: EveryStoreArena, admin: AdminClient, tmp_path: Path
+    spark: Any, arena: EveryStoreArena, admin: AdminClient, tmp_path: Path
 ) -> None:
     application_id = f"{arena.name}-app"
     arena.feed(1, ROUNDS, PARTITIONS)
@@ -95,7 +92,7 @@ def test_stores_of_every_kind_are_exported(
 
 @pytest.mark.sweep
 def test_running_application_is_exported_and_an_unfinished_export_begins_anew(
-    arena: EveryStoreArena, tmp_path: Path
+    spark: Any, arena: EveryStoreArena, tmp_path: Path
 ) -> None:
     application_id = f"{arena.name}-app"
     exported = tmp_path / "exported"

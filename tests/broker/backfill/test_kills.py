@@ -38,7 +38,7 @@ from tests.broker.reading import high_watermarks, produce, reader_of
 ROUNDS = 500
 """Enough records for ten transactions, and for stages that last."""
 ARRIVING_PER_S = 80
-KILLS = 2
+KILLS = 3
 BACKFILLS_MAX = 5
 """In so many backfills all kills must have come in time."""
 
@@ -131,7 +131,7 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
 def test_killed_backfill_and_killed_application_count_every_record_once(
     arenas: Iterator[Arena], kills: int
 ) -> None:
-    draw = draws(kills)
+    draw = draws(same=kills == KILLS)
     killed: list[Moment] = []
     while len(killed) < kills:
         arena = next(arenas, None)

@@ -112,7 +112,9 @@ class Shop:
         for key, value in own.items():
             words += ["-c", f"{key}={value}"]
         words += ["--publish-outputs", "--seed-state", "--output", str(self.directory / "staged")]
-        return CliRunner().invoke(pystreams, words, env=self.environment("filled"))
+        return CliRunner().invoke(
+            pystreams, words, env=self.environment("filled"), catch_exceptions=False
+        )
 
     def outputs(self, application: str, output: str) -> dict[bytes, list[Any]]:
         """What an output says of each key, in order."""

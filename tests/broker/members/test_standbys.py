@@ -24,8 +24,6 @@ from tests.range_shares import range_shares
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from confluent_kafka.admin import AdminClient
-
     from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.cluster.group_description import GroupDescription
     from tests.broker.conftest import CreateTopic
@@ -98,7 +96,6 @@ def warm_standbys(running: Running) -> set[str]:
 )
 def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
     broker: DevelopmentBroker,
-    admin: AdminClient,
     create_topic: CreateTopic,
     unique_name: str,
     tmp_path: Path,

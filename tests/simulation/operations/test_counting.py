@@ -1,4 +1,4 @@
-"""Counts stay right whatever happens; dozens of seeds here, thousands with `-m sweep`.
+"""Counts stay right whatever happens; a few seeds here, thousands with `-m sweep`.
 
 A failure prints its seed, its scenario and the last calls. To see all of one seed:
 `simulate(seed, guarantee, directory).faults.trace`.

@@ -181,6 +181,8 @@ class Restorer:
         Raises:
             RetriableClientError: No answer in time.
         """
+        if not changelogs:
+            return ChangelogLook({}, {})
         ranges = self._admin.offset_ranges(changelogs)
         topics = sorted({changelog.topic for changelog in changelogs})
         return ChangelogLook(ranges, self._admin.topic_ids(topics))
