@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from pystreams.kernel.java import JavaNotFoundError
 from pystreams.kernel.maven import ArtifactError
 from tests import sharing
-from tests.broker.reading import readers_kept
-from tests.broker.writing import writers_kept
+from tests.broker.reading import forget_readers, readers_kept
+from tests.broker.writing import forget_writers, writers_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,6 +144,14 @@ def _logging_as_it_was() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clients_of_one_file() -> Iterator[None]:
+    """No client is kept for another file: each second it asks for topics that are gone by then."""
+    yield
+    forget_writers()
+    forget_readers()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -70,14 +69,20 @@ def readers_kept(servers: str) -> Iterator[None]:
 
     To look at a topic with one costs the broker a quarter of what the connections of a new one do.
     """
-    kept: dict[bool, list[Consumer]] = {True: [], False: []}
-    _kept[servers] = kept
+    _kept[servers] = {True: [], False: []}
     try:
         yield
     finally:
+        forget_readers()
         del _kept[servers]
-        for consumer in itertools.chain.from_iterable(kept.values()):
-            consumer.close()
+
+
+def forget_readers() -> None:
+    """Close the readers that are kept and in nobody's use."""
+    for readers in _kept.values():
+        for unused in readers.values():
+            while unused:
+                unused.pop().close()
 
 
 @contextlib.contextmanager

@@ -108,6 +108,12 @@ def writers_kept(servers: str) -> Iterator[None]:
         del _kept[servers]
 
 
+def forget_writers() -> None:
+    """Let go of the writers that are kept."""
+    for writers in _kept.values():
+        writers.clear()
+
+
 def writer_of(servers: str, *topics: str, **settings: Any) -> Writer:
     """Return a writer for topics, kept or new; underscores in settings stand for dots."""
     own = {name.replace("_", "."): value for name, value in settings.items()}
