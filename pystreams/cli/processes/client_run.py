@@ -16,7 +16,6 @@ from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.errors import StreamsError
-from pystreams.kernel.garbage_collection import collections_far_apart
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def run_until_stopped(
     Returns:
         The exit code.
     """
-    with stop.by_signals(), collections_far_apart():
+    with stop.by_signals():
         streams.start()
         with display or nullcontext():
             while not stop.requested and not streams.wait(_WATCH_INTERVAL_S):
