@@ -24,9 +24,9 @@ class CreateTopic(Protocol):
     ) -> str: ...
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def admin(broker: DevelopmentBroker) -> AdminClient:
-    """An admin client of the session's broker."""
+    """An admin client of the shared broker."""
     # One that asks while the controller has put the broker out, on a machine that stood still, has
     # nobody to ask for as long as this.
     refresh = {"topic.metadata.refresh.interval.ms": 5_000}
