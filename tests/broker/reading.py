@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from tests.broker.writing import writer_of
 
 _CONSUME_S = 0.05
 _ASK_S = 5.0
+_END_OF_TRANSACTION_S = 1.0
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -206,30 +208,47 @@ def read_all(servers: str, topic: str, *, committed: bool = True) -> list[Messag
 def read_topics(
     servers: str, topics: Collection[str], *, committed: bool = True
 ) -> dict[str, list[Message]]:
-    """Return the same of several topics, with one client."""
+    """Return the same of several topics, with one client.
+
+    What has been committed is there: its end is waited for, which the coordinator writes behind its
+    answer. A transaction that goes on for longer is one that is open.
+    """
     with reader_of(servers, committed=committed) as consumer:
         open_ends = {
             (topic, partition) for topic in topics for partition in partitions_of(consumer, topic)
         }
         consumer.assign([TopicPartition(*partition, 0) for partition in open_ends])
         found: dict[str, list[Message]] = {topic: [] for topic in topics}
+        in_transactions: set[tuple[str, int]] = set()
+        until_s = time.monotonic() + _END_OF_TRANSACTION_S
 
         def ended() -> bool:
             while open_ends and (come := arrived(consumer)):
                 for message in come:
-                    error, topic = message.error(), message.topic() or ""
+                    error, partition = message.error(), _partition_of(message)
                     if error is None:
-                        found[topic].append(message)
+                        found[partition[0]].append(message)
                         continue
                     assert error.code() in _NO_FAILURE, error
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        open_ends.discard((topic, message.partition() or 0))
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        continue
+                    ends = consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+                    if ends[1] > (message.offset() or 0):
+                        in_transactions.add(partition)
+                    else:
+                        open_ends.discard(partition)
+            if time.monotonic() >= until_s:
+                open_ends.difference_update(in_transactions)
             return not open_ends
 
         wait_until(ended, f"the ends of {', '.join(topics)}", told=lambda: f"{open_ends}")
     for messages in found.values():
         messages.sort(key=lambda message: message.partition() or 0)
     return found
+
+
+def _partition_of(message: Message) -> tuple[str, int]:
+    return message.topic() or "", message.partition() or 0
 
 
 def values_by_key(messages: Sequence[Message]) -> dict[bytes, list[int]]:
