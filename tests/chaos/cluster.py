@@ -160,6 +160,7 @@ def _settings(
             "transaction.state.log.replication.factor": f"{brokers}",
             "transaction.state.log.min.isr": "2",
             "min.insync.replicas": "2",
+            "metadata.max.idle.interval.ms": "500",  # Kafka's own: here there are some who watch.
         }
     return settings
 
