@@ -2,7 +2,8 @@
 
 Java takes an archive only with the class path it was made with, and Spark's has this checkout in
 it: so it is made here, once a checkout. `python -m tests.spark_classes` makes it where there is
-none; without it Spark starts as it does elsewhere.
+none; without it Spark starts as it does elsewhere. The jars of Spark's Kafka connector are fetched
+on the way: here, rather than within a test's time limit.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def _archive() -> Path:
 
 def make() -> None:
     """Do a little of what the tests do, in a Java that writes down the classes it has loaded."""
-    from pystreams.backfill.spark.session import spark_session
+    from pystreams.backfill.spark.connector_jars import kafka_session
 
     _BUILD.mkdir(exist_ok=True)
     recorded = _archive().with_suffix(f".{os.getpid()}")
     options = f"{BRIEF} {_QUIET} -XX:ArchiveClassesAtExit={recorded}"
     with (
         tempfile.TemporaryDirectory() as directory,
-        spark_session("local[1]", {"spark.driver.extraJavaOptions": options}) as session,
+        kafka_session("local[1]", {"spark.driver.extraJavaOptions": options}) as session,
     ):
         gateway: Any = session.sparkContext._gateway
         rows = session.createDataFrame([(b"k", 1), (b"l", 2)], "key binary, number int")
@@ -59,6 +60,7 @@ def make() -> None:
 
 if __name__ == "__main__" and not _archive().exists():
     from pystreams.backfill.spark.session import SparkNotAvailableError
+    from pystreams.kernel.maven import ArtifactError
 
-    with contextlib.suppress(SparkNotAvailableError):  # Its tests will tell.
+    with contextlib.suppress(ArtifactError, SparkNotAvailableError):  # Its tests will tell.
         make()

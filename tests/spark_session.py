@@ -30,7 +30,7 @@ SMALL = {
 
 @contextmanager
 def small_session() -> Iterator[Any]:
-    """A session of two cores, with its Kafka connector; a task that fails is tried once more."""
+    """Two cores, and Spark's Kafka connector; a task that fails is tried once more."""
     missing = missing_modules(find_spark_java().executable)
     if missing:
         pytest.skip(f"this machine's Java lacks modules that Spark needs: {', '.join(missing)}")

@@ -90,20 +90,15 @@ def forget_readers() -> None:
 @contextlib.contextmanager
 def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
     """A consumer that is in no group, has no partitions yet, and notices the end of them."""
-    kept = _kept.get(servers)
-    unused = kept[committed] if kept is not None else []
+    unused = _kept.get(servers, {}).get(committed)
     consumer = unused.pop() if unused else _new_reader(servers, committed=committed)
-    try:
+    with contextlib.ExitStack() as closing:
+        closing.callback(consumer.close)
         yield consumer
-        if kept is not None:
+        if unused is not None:
             consumer.unassign()
-    except BaseException:
-        consumer.close()
-        raise
-    if kept is None:
-        consumer.close()
-    else:
-        unused.append(consumer)
+            unused.append(consumer)
+            closing.pop_all()
 
 
 def _new_reader(servers: str, *, committed: bool) -> Consumer:

@@ -135,9 +135,8 @@ class GoesBack(Consumer):
 def test_records_do_not_come_again_where_the_client_goes_back_by_itself(
     application: Application,
 ) -> None:
-    topic = application.topic(partitions=2)
+    topic = _twenty_in_each_of_two(application)
     for partition in range(2):
-        application.fill(topic, 20, partition)
         delete_before(application, TopicPartition(topic, partition), 10)
     consumer, listener = application.member(topic, make=GoesBack)
 
@@ -166,9 +165,7 @@ class StartsMeanwhile(Consumer):
 def test_a_partition_the_client_starts_while_it_is_moved_is_moved_all_the_same(
     application: Application,
 ) -> None:
-    topic = application.topic(partitions=2)
-    for partition in range(2):
-        application.fill(topic, 20, partition)
+    topic = _twenty_in_each_of_two(application)
     consumer, listener = application.member(topic, make=StartsMeanwhile)
 
     consumer.start_at(dict(zip(listener.assigned, [15, 18], strict=True)))
@@ -196,9 +193,7 @@ class Traced(Consumer):
 def test_a_partition_is_fetched_from_nowhere_else_before_its_start(
     application: Application,
 ) -> None:
-    topic = application.topic(partitions=2)
-    for partition in range(2):
-        application.fill(topic, 20, partition)
+    topic = _twenty_in_each_of_two(application)
     clients: list[Traced] = []
 
     def make(config: dict[str, Any]) -> Traced:
@@ -548,6 +543,14 @@ def test_closing_tells_the_listener_and_is_done_once(application: Application) -
     consumer.close()
     consumer.close()
     assert listener.events[1:] == [("revoked", [TopicPartition(topic, 0)])]
+
+
+def _twenty_in_each_of_two(application: Application) -> str:
+    """Return a topic of two partitions, each of which has the numbers 0 to 19."""
+    topic = application.topic(partitions=2)
+    for partition in range(2):
+        application.fill(topic, 20, partition)
+    return topic
 
 
 def _assigned(
