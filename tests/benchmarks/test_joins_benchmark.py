@@ -18,6 +18,7 @@ RESULTS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_joins_of_tables_run_and_agree_with_the_truth(tmp_path: Path) -> None:

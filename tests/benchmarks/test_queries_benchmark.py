@@ -24,6 +24,7 @@ def queries_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_it_asks_a_running_count_and_tells_what_that_costs(tmp_path: Path) -> None:

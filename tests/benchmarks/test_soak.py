@@ -20,6 +20,7 @@ def soak(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_it_tells_what_the_process_holds_when_the_output_is_right(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def benchmark(name: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_windows_run_and_agree_with_the_truth(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.variants import first_of
+
 TOPOLOGY = """
 from pystreams import StreamsBuilder, serdes
 
@@ -78,7 +80,7 @@ def run(program: str, command: str, topology: Path, *more: str) -> subprocess.Co
 
 
 @commands
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), first_of((signal.SIGTERM, 143), (signal.SIGINT, 130)))
 def test_signal_lets_it_clean_up_and_leave_with_the_documented_code(
     command: str, number: signal.Signals, code: int, topology: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_archive_of_a_killed_broker_is_thrown_away(cache_dir: Path, tmp_path: Pa
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 def test_second_start_maps_what_the_first_one_recorded(cache_dir: Path, tmp_path: Path) -> None:
     assert start_broker(tmp_path / "data").stop(timeout_s=DEADLINE_S)
@@ -78,6 +79,7 @@ def test_second_start_maps_what_the_first_one_recorded(cache_dir: Path, tmp_path
         assert broker.stop()
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 def test_damaged_archive_does_not_keep_the_broker_from_starting(
     cache_dir: Path, tmp_path: Path

@@ -49,6 +49,7 @@ def count_on_page(chromium: Chromium, url: str, word: str) -> None:
     chromium.wait_for_text("#answer", f'"value": {SEA}')
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 def test_from_an_empty_directory_to_a_count_that_survives_a_kill(
     variables: dict[str, str], tmp_path: Path, chromium: Chromium

@@ -127,6 +127,7 @@ def wait_for_shares(processes: list[Process]) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_what_is_counted_meanwhile_is_never_seen_to_fall(
     processes: list[Process], topics: Topics
 ) -> None:

@@ -17,6 +17,7 @@ from tests.parity.generated.draw import draw
 from tests.parity.generated.draw_untold import leave_out
 from tests.parity.generated.exclusions import EXCLUSIONS, excluded
 from tests.parity.generated.shrink import shown_case, smallest
+from tests.variants import swept
 
 pytestmark = pytest.mark.parity
 
@@ -24,7 +25,7 @@ CORPUS = read()
 PORTIONS = 20
 
 
-@pytest.mark.parametrize("portion", range(PORTIONS))
+@pytest.mark.parametrize("portion", [*range(8), *swept(*range(8, PORTIONS))])
 def test_every_case_does_what_it_does_in_kafka_streams(portion: int) -> None:
     for case, java in CORPUS[portion::PORTIONS]:
         found = differences(java, answer(case))

@@ -50,6 +50,7 @@ def test_each_year_has_the_same_flights_at_the_same_times_of_the_calendar() -> N
         assert year["tailnum"].equals(flights.history[0]["tailnum"])
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.parametrize(
     ("weeks", "run_backfill"),
@@ -58,10 +59,7 @@ def test_each_year_has_the_same_flights_at_the_same_times_of_the_calendar() -> N
             WEEKS, in_this_session, id="a week of each year", marks=pytest.mark.timeout(600)
         ),
         pytest.param(
-            None,
-            flights_history.backfill,
-            id="whole years",
-            marks=[pytest.mark.sweep, pytest.mark.timeout(1200)],
+            None, flights_history.backfill, id="whole years", marks=pytest.mark.timeout(1200)
         ),
     ],
 )

@@ -75,6 +75,7 @@ def run_live(servers: str, directory: Path) -> None:
     flights_history.run_live(servers, directory, TOPOLOGY, APPLICATION)
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(300)
 def test_windows_of_a_live_run_are_those_of_pandas(servers: str, tmp_path: Path) -> None:

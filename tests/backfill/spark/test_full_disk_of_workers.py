@@ -45,6 +45,7 @@ def backfill(directory: Path, disk: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.spark
 def test_full_disk_of_workers_is_told_and_with_room_the_backfill_goes_on(
     tmp_path: Path, small_disk: Path

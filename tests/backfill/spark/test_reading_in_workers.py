@@ -22,10 +22,11 @@ from pystreams.backfill.tasks.record_counts import StageCounts, TakenRecords
 from pystreams.backfill.tasks.task_input import fed_by_reader
 from pystreams.testing.simulation import ManualClock
 from tests.backfill.in_process import Row, run
-from tests.backfill.sources.covered import BOTH, CASES, CONFIG, LEFT, made_up
+from tests.backfill.sources.covered import BOTH, CASES, CONFIG, LEFT, ON_SPARK_IN_CI, made_up
 from tests.backfill.spark.on_spark import results_of
 from tests.backfill.spark.test_on_spark import in_order, without_unread_ends
 from tests.backfill.test_history_task import counting_task
+from tests.variants import first_of, swept
 
 BEHIND = 5
 """Offsets behind the last record of a partition, where the records of aborted transactions were."""
@@ -113,8 +114,10 @@ def with_gaps(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.offset % 7 != 3]
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "name", [*sorted(CASES.keys() - ON_SPARK_IN_CI), *swept(*sorted(ON_SPARK_IN_CI))]
+)
+@pytest.mark.parametrize("seed", first_of(1, 2))
 def test_batches_of_any_size_are_merged_as_their_heads_say(
     name: str, seed: int, tmp_path: Path
 ) -> None:

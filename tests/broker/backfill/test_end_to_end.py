@@ -26,6 +26,7 @@ from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import committed_offsets, produce
 from tests.broker.transactions import TransactionalWriter
 from tests.broker.waiting import wait_until
+from tests.variants import first_of
 
 ROUNDS = 20
 SPARK_DEADLINE_S = 300.0
@@ -113,7 +114,7 @@ def kill_in_second_stage(running: Running, draw: random.Random) -> None:
     running.kill()
 
 
-@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("is_killed", first_of(True, False))
 def test_live_application_takes_over_from_a_backfill_killed_or_not(
     arena: Arena,
     backfills: Backfills,

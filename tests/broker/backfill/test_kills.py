@@ -42,7 +42,7 @@ KILLS = 3
 BACKFILLS_MAX = 5
 """In so many backfills all kills must have come in time."""
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.sweep]
 
 # A task whose worker was killed is tried again.
 SPARK_OPTIONS = ("--master=local[2,3]",)
@@ -125,7 +125,7 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
     "kills",
     [
         pytest.param(KILLS, marks=pytest.mark.timeout(900)),
-        pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(2400)]),
+        pytest.param(20, marks=pytest.mark.timeout(2400)),
     ],
 )
 def test_killed_backfill_and_killed_application_count_every_record_once(

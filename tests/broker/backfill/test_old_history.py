@@ -38,6 +38,8 @@ from tests.broker.reading import create_topics, produce, read_all
 from tests.broker.waiting import wait_until
 from tests.sharing import start_broker
 
+pytestmark = pytest.mark.sweep
+
 DAY_MS = 86_400_000
 BEGIN_MS = 1_577_836_800_000
 """The first of January 2020."""

@@ -29,6 +29,7 @@ from tests.broker.exactly_once.arena import (
 )
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.exactly_once.killing import kill_one_process, moments, seeded_draws
+from tests.variants import first_of
 
 KILLS = 5
 RECORDS_PER_S = 3000
@@ -37,9 +38,7 @@ ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 PER_GROUP = KEYS // GROUPS
 
-each_guarantee = pytest.mark.parametrize(
-    "guarantee", ["exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)]
-)
+each_guarantee = pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once"))
 each_count = pytest.mark.parametrize(
     "kills", [KILLS, pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(600)])]
 )

@@ -36,6 +36,7 @@ from tests.simulation.sweeping.appending import (
     observation,
 )
 from tests.simulation.sweeping.planted import PLANTS
+from tests.variants import first_of
 
 PARTITIONS = 2
 STORES = [f"{stage}-{number}" for stage in (FIRST, SECOND) for number in range(2)]
@@ -158,7 +159,7 @@ def late_requests(
     return lambda seed: LateRequests(servers, topics, unique_name, tmp_path, seed)
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*reversed(GUARANTEES)))
 def test_requests_that_come_late_change_nothing(
     late_requests: MakeLateRequests, guarantee: str
 ) -> None:

@@ -40,6 +40,7 @@ def side_by_side(
         both.close()
 
 
+@pytest.mark.sweep
 def test_each_goes_on_with_what_the_other_has_left(side_by_side: SideBySide) -> None:
     run(side_by_side, seed=17, records=8)
 

@@ -11,19 +11,20 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena
 from tests.broker.exactly_once.test_kill import check_exactly_once, check_stores
+from tests.variants import first_of
 
 RECORDS_PER_S = 500
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 
-each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+each_protocol = pytest.mark.parametrize("protocol", first_of("classic", "consumer"))
 each_guarantee_and_protocol = pytest.mark.parametrize(
     ("guarantee", "protocol"),
-    [
+    first_of(
+        ("exactly_once_v2", "consumer"),
         ("exactly_once_v2", "classic"),
         ("exactly_once", "consumer"),
-        pytest.param("exactly_once", "classic", marks=pytest.mark.sweep),
-        pytest.param("exactly_once_v2", "consumer", marks=pytest.mark.sweep),
-    ],
+        ("exactly_once", "classic"),
+    ),
 )
 
 

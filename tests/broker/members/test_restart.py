@@ -13,6 +13,7 @@ from tests.broker.application import Application, LogLine
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import LastNumbers, produce, read_all, reader_of, values_by_key
+from tests.variants import first_of
 
 RECORDS = 60_000
 KEYS = 5_000
@@ -42,10 +43,7 @@ counted.to_stream().map_values(lambda total: total[:8]).to(
 """
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
-)
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once", "at_least_once"))
 def test_killed_application_restores_no_more_than_its_memtables_and_one_commit_held(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

@@ -20,6 +20,7 @@ from tests.broker.programs import write_counts
 from tests.broker.reading import long, produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.range_shares import range_shares
+from tests.variants import first_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,12 +88,12 @@ def warm_standbys(running: Running) -> set[str]:
 
 @pytest.mark.parametrize(
     ("guarantee", "protocol"),
-    [
+    first_of(
         ("exactly_once_v2", "classic"),
         ("at_least_once", "consumer"),
-        pytest.param("exactly_once_v2", "consumer", marks=pytest.mark.sweep),
-        pytest.param("at_least_once", "classic", marks=pytest.mark.sweep),
-    ],
+        ("exactly_once_v2", "consumer"),
+        ("at_least_once", "classic"),
+    ),
 )
 def test_a_process_takes_over_what_it_kept_warm_when_another_one_is_killed(
     broker: DevelopmentBroker,

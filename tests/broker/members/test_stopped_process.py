@@ -14,6 +14,7 @@ from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets, long, produce, read_all
 from tests.broker.waiting import wait_until
+from tests.variants import first_of
 
 CODE = """
 import os, time
@@ -38,7 +39,7 @@ source.map_values(maybe_wait).group_by_key(
 BEFORE, AFTER = 10, 63
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", first_of("classic", "consumer"))
 def test_a_process_that_was_stopped_past_its_session_logs_no_old_counts(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

@@ -24,6 +24,7 @@ from tests.broker.reading import (
 )
 from tests.broker.troubles.request_proxy import INIT_PRODUCER_ID, LIST_OFFSETS, RequestProxy
 from tests.broker.waiting import wait_until
+from tests.variants import first_of, swept
 
 RECORDS = 1000
 # The user's code: says by a file that it was called, and comes back in an hour.
@@ -42,11 +43,13 @@ def topics_with_input(servers: str, create_topic: CreateTopic) -> tuple[str, str
     ("guarantee", "number"),
     [
         ("at_least_once", signal.SIGTERM),
-        ("exactly_once", signal.SIGTERM),
         ("exactly_once_v2", signal.SIGINT),
-        pytest.param("at_least_once", signal.SIGINT, marks=pytest.mark.sweep),
-        pytest.param("exactly_once", signal.SIGINT, marks=pytest.mark.sweep),
-        pytest.param("exactly_once_v2", signal.SIGTERM, marks=pytest.mark.sweep),
+        *swept(
+            ("at_least_once", signal.SIGINT),
+            ("exactly_once", signal.SIGTERM),
+            ("exactly_once", signal.SIGINT),
+            ("exactly_once_v2", signal.SIGTERM),
+        ),
     ],
 )
 def test_a_signal_commits_and_ends(
@@ -200,7 +203,7 @@ def test_a_stop_before_any_broker_answers_is_a_clean_one(unique_name: str, tmp_p
         running.stop()
 
 
-@pytest.mark.parametrize("kept", ["tasks", "standbys"])
+@pytest.mark.parametrize("kept", first_of("standbys", "tasks"))
 def test_a_stop_does_not_wait_for_what_changelogs_hold_while_no_broker_tells(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

@@ -47,8 +47,8 @@ def _with_certificate(broker: SecuredBroker, _endpoint: str) -> dict[str, str]:
 
 
 CREDENTIALS: dict[str, Configure] = {
-    "PLAIN": _with_password("PLAIN"),
     "SCRAM-SHA-512": _with_password("SCRAM-SHA-512"),
+    "PLAIN": _with_password("PLAIN"),
     "OAUTHBEARER": _with_token,
     "mTLS": _with_certificate,
 }

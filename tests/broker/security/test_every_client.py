@@ -17,6 +17,7 @@ from tests.broker.reading import produce, read_all
 from tests.broker.security.credentials import CREDENTIALS
 from tests.broker.security.secured_broker import USER, SecuredBroker
 from tests.broker.security.token_endpoint import token_endpoint
+from tests.variants import first_of
 
 pytestmark = pytest.mark.broker
 
@@ -61,19 +62,7 @@ class Secured:
         return done.stdout
 
 
-WAYS = [
-    pytest.param(way, marks=[pytest.mark.sweep] if way == "PLAIN" else []) for way in CREDENTIALS
-]
-"""A password is a password; most tests of refused clients show theirs with PLAIN."""
-
-WAYS_OF_WORKERS = [
-    pytest.param(way, marks=[] if way == "SCRAM-SHA-512" else [pytest.mark.sweep])
-    for way in CREDENTIALS
-]
-"""All go the same way to the workers, by the configuration; each takes a minute."""
-
-
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=first_of(*CREDENTIALS))
 def way(
     request: pytest.FixtureRequest, secured: SecuredBroker, unique_name: str, tmp_path: Path
 ) -> Iterator[Secured]:
@@ -126,7 +115,7 @@ def test_an_application_runs_restores_and_is_looked_after(
 
 @pytest.mark.spark
 @pytest.mark.timeout(1000)
-@pytest.mark.parametrize("way", WAYS_OF_WORKERS, indirect=True)
+@pytest.mark.sweep
 def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
     secured: SecuredBroker, way: Secured, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.broker.application import Application, Running
 from tests.broker.reading import produce, read_all, topics_of
 from tests.broker.security.secured_broker import Permission, SecuredBroker
 from tests.broker.security.test_every_client import TOPOLOGY
+from tests.variants import first_of
 
 pytestmark = pytest.mark.broker
 
@@ -76,10 +77,7 @@ def started(
         yield running, name
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
-)
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once", "at_least_once"))
 def test_an_application_needs_no_more_than_is_listed(
     secured: SecuredBroker, tmp_path: Path, guarantee: str
 ) -> None:

@@ -24,6 +24,7 @@ from tests.broker.security.secured_broker import (
     USER,
     SecuredBroker,
 )
+from tests.variants import first_of
 
 Settings = Mapping[str, str]
 
@@ -226,13 +227,13 @@ def wait_for_output(
 
 @pytest.mark.parametrize(
     ("client", "guarantee"),
-    [
-        pytest.param("", "at_least_once", marks=pytest.mark.sweep),  # Its admin client is above.
-        ("consumer.", "at_least_once"),
-        ("producer.", "at_least_once"),
-        pytest.param("producer.", "exactly_once", marks=pytest.mark.sweep),
+    first_of(
         ("producer.", "exactly_once_v2"),
-    ],
+        ("producer.", "exactly_once"),
+        ("producer.", "at_least_once"),
+        ("consumer.", "at_least_once"),
+        ("", "at_least_once"),  # Its admin client is above.
+    ),
 )
 def test_a_wrong_password_ends_the_application_whichever_client_has_it(
     secured: SecuredBroker, application: Application, client: str, guarantee: str

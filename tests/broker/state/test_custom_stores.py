@@ -19,6 +19,7 @@ from tests.broker.application import Application, LogLine, Running
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import LastNumbers, produce, read_all, reader_of, values_by_key
 from tests.stores.custom import files_of
+from tests.variants import first_of, swept
 
 ROOT = Path(__file__).parents[3]
 KEYS = [f"key {number}".encode() for number in range(150)]
@@ -64,16 +65,10 @@ counted.to("{output}", key_serde=serdes.STRING, value_serde=serdes.LONG)
 """
 MINIMAL = 'CustomStore("counts", SqliteStore)'
 KEEPING = 'CustomStore("counts", OffsetKeepingStore)'
-GUARANTEES = [
-    "at_least_once",
-    "exactly_once",
-    pytest.param("exactly_once_v2", marks=pytest.mark.sweep),
-]
-each_guarantee = pytest.mark.parametrize("guarantee", GUARANTEES)
-exactly_once_first = pytest.mark.parametrize(
-    "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.sweep)]
+exactly_once_first = pytest.mark.parametrize("guarantee", first_of("exactly_once", "at_least_once"))
+each_store = pytest.mark.parametrize(
+    "store", first_of(KEEPING, MINIMAL), ids=["keeping", "minimal"]
 )
-each_store = pytest.mark.parametrize("store", [MINIMAL, KEEPING], ids=["minimal", "keeping"])
 
 
 class Counting:
@@ -163,8 +158,19 @@ def records_restored(running: Running) -> int:
     return sum(line["records"] for line in running.lines("restored"))
 
 
-@each_guarantee
-@each_store
+@pytest.mark.parametrize(
+    ("store", "guarantee"),
+    [
+        (KEEPING, "at_least_once"),
+        (MINIMAL, "exactly_once"),
+        *swept(
+            (KEEPING, "exactly_once"),
+            (KEEPING, "exactly_once_v2"),
+            (MINIMAL, "at_least_once"),
+            (MINIMAL, "exactly_once_v2"),
+        ),
+    ],
+)
 def test_killed_application_with_a_custom_store_counts_right(
     counting: Counting, store: str, guarantee: str
 ) -> None:

@@ -17,6 +17,7 @@ from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all
 from tests.broker.waiting import wait_until
+from tests.variants import first_of
 
 RECORDS = 3000
 WAIT_MS = 500
@@ -38,7 +39,7 @@ def application(
     return Application(name, directory, file, settings)
 
 
-@pytest.mark.parametrize("engine", ["ROCKSDB", "IN_MEMORY"])
+@pytest.mark.parametrize("engine", first_of("ROCKSDB", "IN_MEMORY"))
 def test_each_change_goes_on_once_over_kills_and_a_lost_disk(
     engine: str,
     broker: DevelopmentBroker,

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.reading import create_topics, long, produce, read_all
+from tests.variants import first_of
 
 CODE = """
 import asyncio
@@ -81,7 +82,7 @@ class Arena:
         return {b"key %d" % key: list(range(key, self.fed, KEYS)) for key in range(KEYS)}
 
 
-@pytest.fixture(params=[True, False], ids=["ordered", "by key"])
+@pytest.fixture(params=first_of(False, True), ids=["by key", "ordered"])
 def arena(
     request: pytest.FixtureRequest,
     broker: DevelopmentBroker,

@@ -21,6 +21,7 @@ from tests.broker.reading import (
     read_all,
     values_by_key,
 )
+from tests.variants import first_of
 
 GOOD = 20
 BAD_OFFSET = 7
@@ -28,7 +29,7 @@ RAISES = "1 // (value - 7)"
 
 each_guarantee = pytest.mark.parametrize(
     "guarantee",
-    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
+    first_of("exactly_once_v2", "exactly_once", "at_least_once"),
 )
 
 

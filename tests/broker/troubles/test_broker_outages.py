@@ -31,6 +31,7 @@ from tests.broker.waiting import wait_until
 from tests.ports import ports_in_a_row
 from tests.runtime.adapters.application import answer_of
 from tests.sharing import start_broker
+from tests.variants import first_of
 
 RECORDS_PER_S = 500
 MORE = 1000
@@ -212,11 +213,7 @@ def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_broke
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("guarantee", "outages"),
-    [
-        ("exactly_once_v2", 1),
-        pytest.param("exactly_once_v2", 3, marks=pytest.mark.sweep),
-        pytest.param("exactly_once", 3, marks=pytest.mark.sweep),
-    ],
+    first_of(("exactly_once_v2", 1), ("exactly_once_v2", 3), ("exactly_once", 3)),
 )
 def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
     own_broker: DevelopmentBroker, tmp_path: Path, guarantee: str, outages: int
@@ -246,6 +243,7 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
     check_stores(arena)
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     own_broker: DevelopmentBroker, tmp_path: Path
@@ -267,6 +265,7 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     check_stores(arena)
 
 
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 def test_members_find_together_again_after_a_broker_stood_still_and_was_put_out_of_its_cluster(
     own_broker: DevelopmentBroker, tmp_path: Path

@@ -17,6 +17,7 @@ from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all, values_by_key
+from tests.variants import first_of
 
 TOO_LARGE = """
 from pystreams import StreamsBuilder, serdes
@@ -32,10 +33,7 @@ def number(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    ["at_least_once", "exactly_once_v2", pytest.param("exactly_once", marks=pytest.mark.sweep)],
-)
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once", "at_least_once"))
 def test_records_that_fail_are_in_the_queue_and_the_others_counted(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,

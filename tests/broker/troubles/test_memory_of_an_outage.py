@@ -56,6 +56,7 @@ def bytes_of(running: Running, field: str) -> int:
     return int(found.group(1)) * 1024
 
 
+@pytest.mark.sweep
 def test_input_outputs_and_uncommitted_writes_stay_within_their_bounds(
     own_broker: DevelopmentBroker, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import NewTopic
 from tests.broker.application import Application, Running
 from tests.broker.reading import LastNumbers, answer_of, delete_named, produce, reader_of
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.variants import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,10 +113,7 @@ def why_ended(running: Running) -> str:
     return str(running.lines("stopped by an error")[-1]["error"])
 
 
-each_grouping = pytest.mark.parametrize("scene", GROUPED, indirect=True)
-direct_first = pytest.mark.parametrize(
-    "scene", ["direct", pytest.param("repartitioned", marks=pytest.mark.sweep)], indirect=True
-)
+each_grouping = pytest.mark.parametrize("scene", first_of(*GROUPED), indirect=True)
 
 
 @pytest.fixture
@@ -163,7 +161,7 @@ def test_it_is_refused_and_after_a_reset_counts_the_new_topic_alone(scene: Scene
     scene.count_up_to(3)
 
 
-@direct_first
+@each_grouping
 def test_who_goes_on_adds_the_new_topic_to_the_state(scene: Scene) -> None:
     scene.feed(3)
     scene.count_up_to(3)
@@ -194,7 +192,7 @@ def test_a_topic_created_again_under_a_running_application_stops_it(scene: Scene
     )
 
 
-@direct_first
+@each_grouping
 def test_a_group_with_a_static_member_is_not_reset_and_its_member_is_named(scene: Scene) -> None:
     for count in (1, 2):  # A process keeps its membership once its state directory has survived.
         scene.feed(1)
@@ -208,7 +206,7 @@ def test_a_group_with_a_static_member_is_not_reset_and_its_member_is_named(scene
     scene.count_up_to(3, group_protocol="classic")
 
 
-@direct_first
+@each_grouping
 def test_offsets_are_set_where_input_is_to_be_read_from(scene: Scene) -> None:
     scene.feed(3)
     scene.count_up_to(3)

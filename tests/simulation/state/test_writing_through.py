@@ -12,10 +12,11 @@ from pystreams import StreamsBuilder, Topology, serdes
 from pystreams.stores.dirty_map import write_through
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.operations.counting import TOPOLOGIES, CountingSimulation, Scenario
+from tests.variants import first_of
 
 pytestmark = pytest.mark.simulation
 
-GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
 
 
 def count_directly(*, caching: bool) -> Topology:
@@ -41,10 +42,8 @@ def _quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize(
-    "first_seed", [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(12, 600, 12))]
-)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
+@pytest.mark.parametrize("first_seed", first_of(*range(0, 600, 12)))
 def test_counts_are_right_after_any_number_of_crashes_and_rebalances(
     first_seed: int, guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
