@@ -325,8 +325,9 @@ def test_a_reader_of_another_thread_sees_whole_commits_over_all_segments(
     assert torn == []
 
 
-# Commit n writes segment n // 10 and keeps the newest three; the offset is n. It prints before and
-# after each write, so that the kill falls anywhere between making, writing and dropping.
+# Commit n writes segment n // 10 and keeps the newest three; the offset is n. It goes on while a
+# few commits are not acknowledged: the kill falls anywhere between making, writing and dropping,
+# and soon behind the last commit that was seen.
 WRITER = """
 import sys
 from pathlib import Path
@@ -339,12 +340,14 @@ def small(name, options):
 engine = RocksDBSegmentEngine("s", 60_000)
 engine.open(Path(sys.argv[1]), small)
 for commit in range(int(sys.argv[2]), 1 << 40):
+    sys.stdin.readline()
     segment = commit // 10
     bound = segment_prefix(max(0, segment - 2)) if commit % 10 == 0 else None
     changes = {segment_prefix(segment) + b"%d" % (commit * 10 + n): b"x" * 50 for n in range(10)}
     engine.write(changes, {b"t-0": b"%d" % commit}, delete_below=bound)
     print(commit, flush=True)
 """
+AHEAD = 4
 
 
 def test_after_sigkill_live_segments_and_offset_are_of_one_and_the_same_commit(
@@ -355,16 +358,21 @@ def test_after_sigkill_live_segments_and_offset_are_of_one_and_the_same_commit(
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path / "s"), str(first)],
             cwd=ROOT,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            bufsize=1,
         ) as writer:
+            assert writer.stdin is not None
             assert writer.stdout is not None
             committed = first
+            writer.stdin.write("\n" * AHEAD)
             for line in writer.stdout:
                 committed = int(line)
                 if committed >= first + seen_at_least:
                     writer.send_signal(signal.SIGKILL)
                     break
+                writer.stdin.write("\n")
         assert writer.returncode == -signal.SIGKILL
         engine = RocksDBSegmentEngine("s", INTERVAL_MS)
         engine.open(tmp_path / "s")

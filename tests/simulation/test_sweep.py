@@ -1,6 +1,6 @@
 """Transactions that append to lists stay whole whatever happens.
 
-200 seeds here, any number by
+500 seeds here, any number by
 
     python -m tests.simulation.sweep --seeds 0:100000 --processes 2
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 200
+SEEDS = 500
 PART = 50
 FOUND_WITHIN = 2000
 CHEAP = {

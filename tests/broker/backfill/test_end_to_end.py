@@ -114,7 +114,7 @@ def kill_in_second_stage(running: Running, draw: random.Random) -> None:
     running.kill()
 
 
-@pytest.mark.parametrize("is_killed", first_of(True, False))
+@pytest.mark.parametrize("is_killed", first_of(False, True))
 def test_live_application_takes_over_from_a_backfill_killed_or_not(
     arena: Arena,
     backfills: Backfills,

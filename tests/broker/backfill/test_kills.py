@@ -38,11 +38,11 @@ from tests.broker.reading import high_watermarks, produce, reader_of
 ROUNDS = 500
 """Enough records for ten transactions, and for stages that last."""
 ARRIVING_PER_S = 80
-KILLS = 3
+KILLS = 2
 BACKFILLS_MAX = 5
 """In so many backfills all kills must have come in time."""
 
-pytestmark = [pytest.mark.spark, pytest.mark.sweep]
+pytestmark = pytest.mark.spark
 
 # A task whose worker was killed is tried again.
 SPARK_OPTIONS = ("--master=local[2,3]",)
@@ -125,7 +125,7 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
     "kills",
     [
         pytest.param(KILLS, marks=pytest.mark.timeout(900)),
-        pytest.param(20, marks=pytest.mark.timeout(2400)),
+        pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(2400)]),
     ],
 )
 def test_killed_backfill_and_killed_application_count_every_record_once(

@@ -187,9 +187,8 @@ def test_a_topic_created_again_under_a_running_application_stops_it(scene: Scene
         scene.create_again()
 
         told = why_ended(running)
-    assert "was deleted and created again while the application ran" in told or (
-        "does not exist on the broker" in told
-    )
+    # Seen while it was gone, by its new id, or as the group forgot the offsets of the former.
+    assert "does not exist on the broker" in told or "was deleted and created again" in told
 
 
 @each_grouping
