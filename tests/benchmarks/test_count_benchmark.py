@@ -23,6 +23,7 @@ def count_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
 
 
+@pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 def test_count_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> None:

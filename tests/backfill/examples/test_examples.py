@@ -29,6 +29,7 @@ from tests.backfill.sources.covered import spread
 from tests.backfill.spark.on_spark import run_on_spark
 from tests.backfill.spark.test_on_spark import in_order, without_unread_ends
 from tests.examples.flight_joins_by_pandas import flights_of, rows_to_join
+from tests.variants import first_of
 
 DIRECTORY = Path(flights.__file__).parent
 EVERY_SO_MANY = 1200
@@ -88,14 +89,6 @@ def flights_alone() -> list[Row]:
 
 
 EXAMPLES = {
-    "flights": Example(flights.builder.build, flights.config, some_flights),
-    "flights_windows": Example(
-        flights_windows.builder.build,
-        flights_windows.config,
-        flights_alone,
-        forgetting=frozenset({"aircraft-days"}),
-    ),
-    "flight_delays": Example(flight_delays.builder.build, flight_delays.config, flights_alone),
     "flights_joins": Example(
         flights_joins.builder.build,
         flights_joins.config,
@@ -104,6 +97,14 @@ EXAMPLES = {
             {"by-airport-Buffer", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-0000000024"}
         ),
     ),
+    "flights": Example(flights.builder.build, flights.config, some_flights),
+    "flights_windows": Example(
+        flights_windows.builder.build,
+        flights_windows.config,
+        flights_alone,
+        forgetting=frozenset({"aircraft-days"}),
+    ),
+    "flight_delays": Example(flight_delays.builder.build, flight_delays.config, flights_alone),
 }
 ASKS_A_SERVICE = {"airport_weather.py"}
 """What it gives is the service's, which `tests.examples.test_models_examples` runs."""
@@ -136,11 +137,10 @@ def test_backfill_gives_the_outputs_and_stores_of_a_live_run(
     assert found.states == live.states
 
 
-@each_example
-@pytest.mark.parametrize("num_partitions", [pytest.param(1, marks=pytest.mark.sweep), 3])
-def test_spark_gives_the_same(
-    example: Example, num_partitions: int, spark: Any, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", first_of(*EXAMPLES))
+@pytest.mark.parametrize("num_partitions", first_of(3, 1))
+def test_spark_gives_the_same(name: str, num_partitions: int, spark: Any, tmp_path: Path) -> None:
+    example = EXAMPLES[name]
     rows, config = spread(example.rows(), num_partitions), without_cache(example)
     counts = partitions(num_partitions)
 

@@ -26,7 +26,6 @@ from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import committed_offsets, produce
 from tests.broker.transactions import TransactionalWriter
 from tests.broker.waiting import wait_until
-from tests.variants import first_of
 
 ROUNDS = 20
 SPARK_DEADLINE_S = 300.0
@@ -114,7 +113,8 @@ def kill_in_second_stage(running: Running, draw: random.Random) -> None:
     running.kill()
 
 
-@pytest.mark.parametrize("is_killed", first_of(False, True))
+@pytest.mark.sweep
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_live_application_takes_over_from_a_backfill_killed_or_not(
     arena: Arena,
     backfills: Backfills,

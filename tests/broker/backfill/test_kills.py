@@ -38,7 +38,7 @@ from tests.broker.reading import high_watermarks, produce, reader_of
 ROUNDS = 500
 """Enough records for ten transactions, and for stages that last."""
 ARRIVING_PER_S = 80
-KILLS = 2
+KILLS = 1
 BACKFILLS_MAX = 5
 """In so many backfills all kills must have come in time."""
 

@@ -52,7 +52,7 @@ ROUNDS = 20
 RECORDS = 30
 MOMENTS = 60
 """There are about a hundred transactions of so many records: enough for the kills."""
-KILLS = 4
+KILLS = 3
 SCENES_MAX = 8
 """In so many publications all kills must have come in time."""
 ARRIVING_PER_S = 1000

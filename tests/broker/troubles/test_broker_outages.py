@@ -170,6 +170,7 @@ def test_application_with_an_unknown_source_topic_ends_with_its_name(
     assert "create it" in error["error"]
 
 
+@pytest.mark.sweep
 def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
     own_broker: DevelopmentBroker,
 ) -> None:

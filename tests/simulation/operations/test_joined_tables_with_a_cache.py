@@ -24,6 +24,7 @@ from pystreams import (
     serdes,
 )
 from tests.simulation.applications import Application
+from tests.variants import first_of
 
 pytestmark = pytest.mark.simulation
 
@@ -70,7 +71,7 @@ def rows_of(app: Application, topic: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("right_cached", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(*range(4)))
 def test_changes_of_both_sides_in_one_commit_end_with_the_rows_of_the_tables(
     kind: str, seed: int, right_cached: bool, tmp_path: Path
 ) -> None:
@@ -143,7 +144,7 @@ def windowed(stream: KStream[str, int], windows: str) -> KTable[Any, int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("windows", ["windows", "sessions"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(*range(3)))
 def test_windows_of_both_sides_that_change_in_one_commit_end_as_without_a_cache(
     kind: str, windows: str, seed: int, tmp_path: Path
 ) -> None:

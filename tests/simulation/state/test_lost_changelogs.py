@@ -20,10 +20,11 @@ from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.tasks import changelog_rewrite as relogging
 from tests.simulation.applications import CHANGELOG, counting
 from tests.simulation.state.damaging import OnDisk, joined, read_everywhere
+from tests.variants import first_of
 
 pytestmark = pytest.mark.simulation
 
-GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
 Loss = Callable[[OnDisk], None]
 
 
@@ -67,7 +68,7 @@ def last_counts(application: OnDisk) -> dict[str, int]:
 
 
 @LOSSES
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_by_default_the_application_stops_with_the_choices_at_every_start(
     tmp_path: Path, lose: Loss, guarantee: str
 ) -> None:
@@ -85,7 +86,7 @@ def test_by_default_the_application_stops_with_the_choices_at_every_start(
     assert "changelog.loss.policy=keep, restore or empty" in message
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 @pytest.mark.parametrize(
     ("policy", "lose", "expected"),
     [
@@ -121,7 +122,7 @@ def test_each_choice_makes_store_and_changelog_one_and_the_next_start_needs_none
 
 
 @pytest.mark.parametrize("topology", [read_everywhere, joined])
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
 def test_stores_of_every_kind_that_are_kept_give_the_results_they_would_have_given(
     tmp_path: Path, topology: Callable[[], Topology], guarantee: str
 ) -> None:
@@ -245,7 +246,7 @@ def test_a_changelog_cut_off_whose_store_is_gone_as_well_is_told_as_loss(tmp_pat
     assert in_the_changelog(application) == {"a": 1, "c": 5}
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_says_so(
     tmp_path: Path, guarantee: str
 ) -> None:
@@ -265,7 +266,7 @@ def test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_say
     assert in_the_changelog(application) == {"a": 3, "b": 1}
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_a_loss_is_told_once_and_not_again_until_there_is_another(
     tmp_path: Path, guarantee: str
 ) -> None:
@@ -356,7 +357,7 @@ def test_windows_whose_changelog_has_moved_on_are_restored_as_ever(
     assert events(logs, "error") == []
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_windows_that_nobody_wrote_to_since_their_changelog_ran_empty_are_kept(
     tmp_path: Path, guarantee: str
 ) -> None:
