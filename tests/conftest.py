@@ -45,8 +45,12 @@ _SLOW_PACKAGES = {
     "docs",
     "examples",
     "http",
+    "registry",
+    "runtime",
+    "simulation",
 }
-"""Their tests start processes. They go first, so that what is left at the end is quickly shared."""
+"""Their tests wait, for processes and brokers, or compute for long: the ones leave the processors to
+the others. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()
 

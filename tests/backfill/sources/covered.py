@@ -405,21 +405,28 @@ CASES: dict[str, Case] = {
 }
 ON_SPARK_IN_CI = frozenset(
     {
+        "cogroups",
         "foreign_key_joins",
         "global_tables",
         "held_values",
+        "named_nodes",
         "optimized",
         "own_timestamps",
+        "ready_aggregations",
+        "sliding_windows",
         "state_larger_than_the_buffers",
         "stream_joins",
+        "suppressions",
+        "table_group_by",
+        "table_joins",
         "temporal_join",
         "ticks",
         "topic_with_a_history",
         "two_repartitions",
     }
 )
-"""Those that each run of the tests has on Spark: all that stages can be is in them. The others,
-with the other operators and kinds of stores, go the same way, and run there with `-m sweep`; here
+"""Those that each run of the tests has on Spark: all operators, nodes and kinds of stores are in
+them, and all that stages can be. The others go the same way, and run there with `-m sweep`; here
 they are sent to a worker that is this process (`test_reading_in_workers`)."""
 SPREAD_CASES: dict[str, Case] = {name: parity_case(name, 3) for name in TOPOLOGIES}
 """The parity topologies again, with their history in three partitions."""

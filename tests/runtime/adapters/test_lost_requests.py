@@ -60,6 +60,7 @@ class Committing:
         self.producer = StreamsProducer(self.port, transactional=True)
 
     def send(self, number: int) -> None:
+        answer_of(self.producer.begin)  # In doubt, it asks for an epoch first.
         self.producer.send([numbered(self.sink, 1, start=number)])
         flush(self.port)
 
