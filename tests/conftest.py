@@ -49,8 +49,8 @@ _SLOW_PACKAGES = {
     "runtime",
     "simulation",
 }
-"""Their tests wait, for processes and brokers, or compute for long: the ones leave the processors to
-the others. They go first, so that what is left at the end is quickly shared."""
+"""Their tests wait, for processes and brokers, or compute for long: these take what those leave of
+the processors. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()
 
