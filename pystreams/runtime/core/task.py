@@ -313,7 +313,9 @@ class StreamTask:
     def flush_caches(self) -> None:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
-        self.held.go_on()
+        if self.held:
+            self.held.go_on()
+            self.state_manager.flush_caches()  # Caches below have what went on.
         if not self.held:
             self._operators.origin.flushed()
 

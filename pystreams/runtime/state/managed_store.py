@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
-from pystreams.errors import StateStoreError
+from pystreams.errors import StateStoreError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
@@ -95,6 +95,24 @@ class ManagedStore:
                 persistent=self.store.persistent,
                 exactly_once=settings.environment.exactly_once,
             )
+
+    def close(self) -> None:
+        """Close the store; its checkpoint says whether all was committed and it closed in order.
+
+        Raises:
+            StateStoreError: It raised, one of the user's, say.
+        """
+        clean = False
+        try:
+            self.store.close()
+            clean = not self.holds_uncommitted()
+        except StreamsError:
+            raise
+        except Exception as error:
+            raise StateStoreError(self.builder.name, f"its close raised {error!r}") from error
+        finally:
+            if self.checkpoint is not None:
+                self.checkpoint.close(clean=clean)
 
     @property
     def expires(self) -> bool:

@@ -16,6 +16,7 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,7 @@ from pystreams.record import (
     PresentRecord,
 )
 from pystreams.runtime.state.bytes_ledger import StoreBytes
+from pystreams.runtime.state.cache_flush import flush_all
 from pystreams.runtime.state.changelog_loss import ChangelogCheck
 from pystreams.runtime.state.checkpointed_offsets import holds_state
 from pystreams.runtime.state.managed_store import ManagedStore, StoreSource
@@ -122,7 +124,8 @@ class ProcessorStateManager:
             if had_state:
                 self._rebuild_untrusted()
         except BaseException:
-            self.close()
+            with suppress(Exception):  # What came first is told.
+                self.close()
             raise
         self.positions.open({name: store.position for name, store in self.stores().items()})
 
@@ -225,8 +228,9 @@ class ProcessorStateManager:
         """Note for good that a store holds what its changelog does, up to an offset or nothing."""
         managed = self._by_changelog[changelog]
         managed.store.commit({} if last_offset is None else {changelog: last_offset})
-        managed.store.close()  # Which makes it durable.
-        self._init(managed)
+        if managed.store.persistent:
+            managed.store.close()  # Which makes it durable.
+            self._init(managed)
         if managed.checkpoint is not None:
             managed.checkpoint.take_in(last_offset)
 
@@ -252,9 +256,8 @@ class ProcessorStateManager:
     # ------------------------------------------------------------------ commit
 
     def flush_caches(self) -> None:
-        """Log and forward what the record caches hold, upstream stores first."""
-        for managed in self._stores.values():
-            managed.store.flush_cache()
+        """Log and forward what the record caches hold; raises as `flush_all`."""
+        flush_all(self.task_id, [managed.store for managed in self._stores.values()])
         self.positions.flushed()
         self.measure()
 
@@ -314,12 +317,11 @@ class ProcessorStateManager:
         self.measure()
 
     def close(self) -> None:
-        """Close all stores; committed data stays."""
+        """Close all stores, also those behind one that raises; committed data stays."""
         self._bytes.leave()
-        for managed in self._stores.values():
-            managed.store.close()
-            if managed.checkpoint is not None:
-                managed.checkpoint.close(clean=not managed.holds_uncommitted())
+        with ExitStack() as closing:
+            for managed in self._stores.values():
+                closing.callback(managed.close)
 
     # ------------------------------------------------------------------ inside
 

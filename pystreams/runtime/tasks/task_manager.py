@@ -206,11 +206,11 @@ class TaskManager:
             ProcessingError: A processor's `close` raised; the others were closed all the same.
         """
         self._assigned.clear()
-        first_error: StreamsError | None = None
+        first_error: Exception | None = None
         for task in list(self.tasks.values()):
             try:
                 self.close(task)
-            except StreamsError as error:
+            except Exception as error:  # noqa: BLE001 - of a store of the user's, say
                 first_error = first_error or error
         if first_error is not None:
             raise first_error

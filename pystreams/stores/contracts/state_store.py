@@ -198,6 +198,14 @@ class StateStore(Protocol):
         """
         return
 
+    def needs_flush(self) -> bool:
+        """Return whether something waits for `flush_cache`; False without caching (the default).
+
+        What a store forwards at a flush may be written to another one that was flushed before:
+        that one is flushed again.
+        """
+        return False
+
     def flush(self) -> None:
         """Do nothing. Deprecated by KIP-892: what is written becomes durable at a commit."""
         warnings.warn(

@@ -287,10 +287,9 @@ class BufferedKeyValueStore(UncommittedBytes):
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.
 
-        In order of last update, each as of the record that led to it. A key that was written and
-        deleted again, and had no value before, is neither logged nor forwarded if there is a
-        listener. What the listener's processors write into this store meanwhile is flushed as well.
-        Spec: Kafka CachingKeyValueStore.putAndMaybeForward, NamedCache.flush.
+        In order of last update, each as of the record that led to it. With a listener, a key that
+        had no value before and has none now is neither logged nor forwarded. What the listener's
+        processors write here is flushed, too. Spec: Kafka CachingKeyValueStore, NamedCache.flush.
         """
         log, listener, send_old_values = self._log, self._listener, self._send_old_values
         while self._pending:
@@ -308,11 +307,12 @@ class BufferedKeyValueStore(UncommittedBytes):
                 log((key, plain, timestamp, ()))
                 listener(key, plain, old if send_old_values else None, timestamp, headers, source)
 
-    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the dirty map and the offsets to the engine in one batch, then clear the map.
+    def needs_flush(self) -> bool:
+        """Return whether the cache holds something."""
+        return bool(self._pending)
 
-        Views of other threads look into the dirty map first and into the engine second; because
-        the engine has the data before the map loses it, there is no moment without it.
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write dirty map and offsets to the engine in one batch, and only then clear the map.
 
         Raises:
             StateStoreError: The write failed; dirty map and engine are as they were.

@@ -158,6 +158,10 @@ class BufferedStateStore(StateStore):
         """Log and forward what the record cache holds; a no-op without caching."""
         self._buffer.flush_cache()
 
+    def needs_flush(self) -> bool:
+        """Return whether the record cache holds something."""
+        return self._buffer.needs_flush()
+
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable, with the offsets, atomically."""
         self._buffer.commit(changelog_offsets)

@@ -46,6 +46,7 @@ from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
 from pystreams.testing.simulation.disk import SimulatedDirectories, SimulatedDisk, SimulatedEngine
 from pystreams.testing.simulation.faults import Lifeline, SimulatedCrash
+from pystreams.topology.contracts.held_records import AsyncCalls
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -83,6 +84,7 @@ class SimulatedProcess:
         nodes: Until when the time of nodes is measured.
         told_to_end: What another process has ended it with (`SHUTDOWN_APPLICATION`), or None.
         make_waiting_pool: Makes what runs calls to the broker beside the threads of its next life.
+        async_calls: Makes what makes the asynchronous calls of each task of its next life.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class SimulatedProcess:
         self._broker = broker
         self.newcomer = False
         self.make_waiting_pool: Callable[[], Executor] = InlineExecutor
+        self.async_calls: Callable[[], AsyncCalls] = partial(InlineCalls, broker.clock)
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self._make_clients = make_clients
@@ -260,7 +263,7 @@ class SimulatedProcess:
             task_settings=task_settings(
                 self._config,
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
-                async_calls=partial(InlineCalls, self._broker.clock),
+                async_calls=self.async_calls,
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock, self.nodes),
                 topic_entries=self._input_topics.entries,

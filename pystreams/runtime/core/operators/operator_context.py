@@ -152,7 +152,7 @@ class OperatorContext:
         A second call does nothing.
 
         Raises:
-            ProcessingError: A processor's `close` raised.
+            ProcessingError: A processor's `close` raised; the others were closed all the same.
         """
         self.warnings.tell_rest()
         if self.held:
@@ -160,12 +160,17 @@ class OperatorContext:
             self.async_calls.cancel()
         closing, self._on_close = self._on_close, []
         self.punctuations.clear()
+        first_error: StreamsError | None = None
         for action in reversed(closing):
             try:
                 self._run_user_code(action, "close")
             except StateStoreCorruptedError as error:
                 # The store is met again when the task next uses it, which may rebuild it.
                 _log.warning("processor not closed", task=str(self.task_id), why=str(error))
+            except StreamsError as error:
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
 
     def begin_silence(self, partitions: Iterable[TopicPartition]) -> None:
         """Let silence begin now, when the task does; behind a repartition with the first record.

@@ -202,6 +202,10 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._buffer.restore(messages)
         self._forget()
 
+    def needs_flush(self) -> bool:
+        """Return whether something has come, or left the store, since the last flush."""
+        return self._changed()
+
     def flush_cache(self) -> None:
         """Store and log what has come and is still there, and what has left the store."""
         if not self._changed():

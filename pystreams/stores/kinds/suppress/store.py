@@ -257,6 +257,10 @@ class SuppressionBuffer(TypedStateStore[K, V]):
                 log((key, dirty[keyed(key)], max(timestamp, 0), VERSION_3))
         changed.clear()
 
+    def needs_flush(self) -> bool:
+        """Return whether a key has changed since the last flush."""
+        return bool(self._changed)
+
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable, with the offsets, atomically."""
         assert not self._changed, f"store {self.name}: commit before flush_cache"
