@@ -7,9 +7,9 @@ done here, once the store is restored:
 - EMPTY: a tombstone for each, and then it is wiped.
 
 Under exactly-once each chunk is a transaction of the task's producer, which has fenced its
-predecessor. One that others share is only used while no transaction of theirs is open. The
-decision is forgotten when the store has the offset of the last record: after a crash before that,
-all is done again.
+predecessor. One that others share is only used while no transaction of theirs is open, and that of
+a chunk that failed is aborted before anything of theirs is sent. The decision is forgotten when the
+store has the offset of the last record: after a crash before that, all is done again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class Relogging:
         self._producers = producers
         self._consumer = consumer
         self._left: dict[TaskId, Iterator[ProducedRecord] | None] = {}
-        self._to_abort: set[StreamsProducer] = set()
 
     def wanted(self, task: StreamTask) -> bool:
         """Return whether a store of a task, which is restored, is to be logged anew."""
@@ -59,9 +58,7 @@ class Relogging:
         managed = task.state_manager.to_log_anew()
         assert managed is not None, "only a task of which that is wanted writes"
         producer = self._producers.of_task(task.task_id)
-        if producer in self._to_abort:
-            producer.abort()
-            self._to_abort.remove(producer)
+        producer.abort_doomed()
         records = self._left.get(task.task_id)
         if records is None:
             records = self._left[task.task_id] = managed.store.changelog_records()
@@ -101,8 +98,7 @@ class Relogging:
         except (RetriableClientError, TransactionAbortableError) as error:
             output.records.clear()
             self._left[task.task_id] = None
-            if producer.in_transaction:
-                self._to_abort.add(producer)
+            producer.doom()
             raise RetriableClientError(str(error)) from error
 
     def _finish(self, task: StreamTask, managed: ManagedStore) -> None:

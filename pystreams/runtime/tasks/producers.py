@@ -36,6 +36,7 @@ class StreamsProducer:
         self.transactional = transactional
         self.in_transaction = False
         self.initialized = not transactional
+        self._doomed = False
         self._preparing: Future[None] | None = None
 
     def prepare(self, pool: Executor) -> None:
@@ -63,6 +64,7 @@ class StreamsProducer:
         that are not of its own.
         Spec: KIP-890 "Motivation"; librdkafka's producer has the same epoch for all of them.
         """
+        self.abort_doomed()
         if self.transactional and not self.in_transaction:
             if self.port.in_doubt:
                 self.port.init_transactions()
@@ -91,9 +93,26 @@ class StreamsProducer:
         """
         if self.in_transaction:
             self.port.abort_transaction()
-            self.in_transaction = False
+            self.in_transaction = self._doomed = False
         elif not self.transactional:
             self.port.forget_sent()
+
+    def doom(self) -> None:
+        """Let nothing of the open transaction, if any, be committed.
+
+        It is aborted before anything else is sent: nobody who shares the producer has records in
+        it, or gets any into it.
+        """
+        self._doomed = self.in_transaction
+
+    def abort_doomed(self) -> None:
+        """Abort the open transaction if it is doomed.
+
+        Raises:
+            RetriableClientError: No answer in time; it stays doomed.
+        """
+        if self._doomed:
+            self.abort()
 
     def close(self) -> None:
         """Release the client."""

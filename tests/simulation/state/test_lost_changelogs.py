@@ -18,7 +18,7 @@ from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.tasks import changelog_rewrite as relogging
-from tests.simulation.applications import CHANGELOG, counting
+from tests.simulation.applications import CHANGELOG, Application, counting, running_tasks
 from tests.simulation.state.damaging import OnDisk, joined, read_everywhere
 from tests.variants import first_of
 
@@ -163,6 +163,39 @@ def test_a_chunk_that_fails_is_written_again_with_all_that_came_before(
 
     expected = {"a": 3, "b": 1, "c": 5} if policy == "keep" else {"a": 1}
     assert in_the_changelog(application) == expected
+
+
+@pytest.mark.parametrize("unanswered", [["flush"], ["flush", "abort_transaction"]])
+def test_chunks_that_fail_take_nothing_from_a_task_that_shares_their_producer(
+    tmp_path: Path, unanswered: list[str]
+) -> None:
+    app = Application(tmp_path, "exactly_once_v2", partitions=2, commit_interval_ms=2000)
+    at = {app.broker.partition_for("in", key.encode()).partition: key for key in "abcdef"}
+    process = app.process()
+    process.start()
+    app.feed(at[0], at[1])
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+    log = app.broker.log(TopicPartition(CHANGELOG.topic, 1))
+    app.broker.append(CHANGELOG.topic, 1, [(b"x", bytes(8), 0, ())] * 5)
+    log.delete_before(log.high_watermark - 1)
+
+    process = app.process("p1", config={"changelog.loss.policy": "keep"}, disk=process.disk)
+    process.start()
+    for call in unanswered * 2:
+        app.faults.fail_next(call, RetriableClientError("no answer"))
+    while "0_0" not in running_tasks(process):
+        process.step()
+    for _ in range(30):
+        app.feed(at[0])
+        process.step()
+    app.run_until_processed(process)
+    app.broker.settle()
+
+    assert not any(map(app.faults.forget_scripted, unanswered))
+    assert [count for key, count in app.outputs() if key == at[0]] == list(range(1, 32))
+    process.stop()
 
 
 @pytest.mark.parametrize("policy", ["keep", "empty"])
