@@ -44,7 +44,7 @@ def test_a_commit_that_succeeds_is_a_new_beginning(task: StreamTask) -> None:
     failing = FailingTasks(clock, TIMEOUT_MS)
     failing.note(ERROR, [task])
     clock.advance_ms(TIMEOUT_MS)
-    failing.keep({task.task_id}, succeeded={task.task_id})
+    failing.keep({task.task_id: task}, {task.task_id}, lambda _: 1)
     clock.advance_ms(TIMEOUT_MS)
 
     assert failing.note(ERROR, [task]) == 0
@@ -56,7 +56,7 @@ def test_a_task_that_fails_for_longer_than_its_timeout_ends_the_thread(task: Str
     failing.note(ERROR, [task])
     clock.advance_ms(TIMEOUT_MS)
     failing.note(ERROR, [task])
-    failing.keep({task.task_id}, succeeded=())
+    failing.keep({task.task_id: task}, (), lambda _: 1)
     clock.advance_ms(1)
 
     with pytest.raises(BrokerNotAvailableError, match=r"task 0_0: no commit succeeded for 60000"):

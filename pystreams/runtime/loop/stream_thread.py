@@ -294,7 +294,7 @@ class StreamThread:
         # What waits for a record to be tried again was put off, neither committed nor failed.
         if any(task.task_id in succeeded and not task.held.commit_put_off for task in committing):
             self._metrics.committed(started_ms, self._timing.committed_ms)
-        self._failing.keep(self._manager.tasks, succeeded)
+        self._failing.keep(self._manager.tasks, succeeded, self._consumer.known_lag)
         if failures:  # One pause for all, when none of them holds a transaction open any more.
             self._stop.wait(max(map(self._recover, failures)))
         self._purge.after_commit(self._timing.committed_ms)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from pystreams.errors import BrokerNotAvailableError, StreamsError
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
+from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 
 _PART_OF_WAIT = 10
@@ -25,12 +26,26 @@ class FailingTasks:
         self._timeout_ms = timeout_ms
         self._since_ms: dict[TaskId, float] = {}
 
-    def keep(self, tasks: Container[TaskId], succeeded: Container[TaskId]) -> None:
-        """Forget tasks that are gone, and those whose commit succeeded."""
+    def keep(
+        self,
+        tasks: Mapping[TaskId, StreamTask],
+        succeeded: Container[TaskId],
+        known_lag: Callable[[TopicPartition], int | None],
+    ) -> None:
+        """Forget tasks that are gone, whose commit succeeded, or that have nothing to commit.
+
+        A task that goes on from its last commit has nothing to commit at first either: it is one of
+        these only when it has no input left that may fail again.
+
+        Args:
+            known_lag: The consumer's.
+        """
         self._since_ms = {
             task_id: since_ms
             for task_id, since_ms in self._since_ms.items()
-            if task_id in tasks and task_id not in succeeded
+            if (task := tasks.get(task_id)) is not None
+            and task_id not in succeeded
+            and not _is_done(task, known_lag)
         }
 
     def note(self, error: StreamsError, tasks: Iterable[StreamTask]) -> float:
@@ -54,3 +69,10 @@ class FailingTasks:
                 )
                 raise BrokerNotAvailableError(message) from error
         return min(failing_ms / 1000 / _PART_OF_WAIT, _LONGEST_PAUSE_S)
+
+
+def _is_done(task: StreamTask, known_lag: Callable[[TopicPartition], int | None]) -> bool:
+    """Whether a task runs, and has processed and committed all there is."""
+    if task.state is not TaskState.RUNNING or task.needs_commit() or task.buffered_records():
+        return False
+    return all(known_lag(partition) == 0 for partition in task.partitions)
