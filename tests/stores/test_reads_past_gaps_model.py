@@ -11,6 +11,7 @@ from pystreams.record import NO_RECORD
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.dirty_map.write_through import WriteThroughKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
+from pystreams.stores.time_segments.segmented_reader import BytesRange
 from tests.stores.support import CHANGELOG, Home, Message
 
 KEYS = 30
@@ -49,15 +50,24 @@ class Beside:
         self.now.pop(key, None)
 
     def read(self) -> None:
+        self.compare(self.store.range, self.now)
+
+    def read_what_was_written(self) -> None:
+        """As who wants none of what the engine has there, which may be something."""
+        if self.store.transactional:
+            written = self.store.dirty.keys() & self.now.keys()
+            self.compare(self.store.uncommitted_range, {key: self.now[key] for key in written})
+
+    def compare(self, read: BytesRange, held: dict[bytes, bytes]) -> None:
         start = self.random.choice([None, self.key()])
         end = self.random.choice([None, self.key()])
         reverse = self.random.random() < 0.3
         expected = sorted(
             (key, value)
-            for key, value in self.now.items()
+            for key, value in held.items()
             if (start is None or key >= start) and (end is None or key < end)
         )
-        found = list(self.store.range(start, end, reverse=reverse))
+        found = list(read(start, end, reverse=reverse))
         assert found == (expected[::-1] if reverse else expected)
 
     def delete_what_is_read(self) -> None:
@@ -95,6 +105,7 @@ def test_reads_find_what_a_dict_holds(
     store.init(Home(tmp_path, cache_enabled=True).context())
     beside = Beside(store, random.Random(seed))
     often = [beside.put] * 4 + [beside.read] * 5 + [beside.delete, beside.delete_what_is_read]
+    often += [beside.read_what_was_written] * 2
     seldom = [beside.delete_from_the_beginning, beside.commit, beside.rollback, beside.restore]
     for _ in range(STEPS):
         beside.random.choice(often * 2 + seldom)()

@@ -217,7 +217,7 @@ class BufferedKeyValueStore(UncommittedBytes):
     def uncommitted_range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False
     ) -> Entries:
-        """Iterate as `range` does where the engine is known to hold nothing."""
+        """Iterate as `range` does where the engine is known to hold nothing that is wanted."""
         return merged_range(self, start, end, reverse=reverse, none_committed=True)
 
     def approximate_num_entries(self) -> int:

@@ -52,12 +52,14 @@ def merged_range(
         start: Where to begin; None for the first key.
         end: Where to end; None for behind the last key.
         reverse: Whether to go against key order.
-        none_committed: The caller knows that the engine holds nothing in the range as it is now.
+        none_committed: The engine is left out, as far as it goes now: the caller knows that it has
+            nothing of what is wanted. It may have something else in the range, so that a stretch in
+            which nothing was written is no gap.
     """
     dirty, gap = store.dirty, store.gap
     asked_start, skipped = start, 0
     generation = store.generation if none_committed else -1
-    first = not reverse
+    first = not reverse and not none_committed
     committed: Iterator[tuple[bytes, bytes]] = iter(())
     head: tuple[bytes, bytes] | None = None
     start, is_empty = gap.start_behind(start, end)

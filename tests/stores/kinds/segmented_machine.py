@@ -32,6 +32,8 @@ KEYS = st.sampled_from(["", "a", "a\x00", "a\x00\x00\x00", "b", "ab"])
 NUMBERS = st.sampled_from([None, 1, 2, 3, 4])
 DELTAS = st.integers(-160, 100) | st.integers(0, 60)
 """Times are drawn around the stream time: expired, late, and moving it."""
+MANY_KEYS = [f"a{number:02}" for number in range(20)]
+"""So many deletions a read does not walk over a second time."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import Stores, serdes
+from pystreams import Stores, Window, Windowed, serdes
 from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.time_segments.segments import segment_prefix
 from tests.stores.counting import UncompactedEngine, Walked, walked
@@ -104,6 +104,42 @@ def test_a_restarted_store_finds_windows_later_than_the_time_it_knows(
     windows.put(300)
     windows.commit()
     assert windows.starts(800, 1000) == [900]
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_a_read_that_finds_nothing_later_hides_nothing_that_is_committed(
+    first: int, walked: Walked, tmp_path: Path
+) -> None:
+    """Of the same segment, which more windows have left than a read walks over twice."""
+    windows = Windows(tmp_path, walked)
+    windows.put(first)
+    windows.commit()
+    for value in ("v", None):
+        for number in range(MANY):
+            windows.store.put(f"k{number:03}", value, 200)
+
+    assert list(windows.store.fetch_all(150, 250)) == []
+    assert [value for _, value in windows.store.all()] == [str(first)]
+    assert windows.starts(0, 250) == [first]
+    windows.commit()
+    assert [value for _, value in windows.store.all()] == [str(first)]
+
+
+def test_sessions_that_went_hide_no_earlier_one_that_is_committed(tmp_path: Path) -> None:
+    supplier = Stores.persistent_session_store("s", RETENTION_MS)
+    builder: Any = Stores.session_store_builder(supplier, serdes.STRING, serdes.STRING)
+    sessions: Any = Home(tmp_path).open_builder(builder)
+    sessions.put(Windowed("k", Window(100, 110)), "v")
+    sessions.commit({CHANGELOG: 0})
+    later = [Windowed(f"k{number:03}", Window(200, 200)) for number in range(MANY)]
+    for session in later:
+        sessions.put(session, "w")
+    for session in later:
+        sessions.remove(session)
+
+    assert list(sessions.find_sessions_range(None, None, 150, 250)) == []
+    assert [value for _, value in sessions.fetch("k")] == ["v"]
+    sessions.close()
 
 
 def test_what_is_written_through_is_found_before_the_commit(walked: Walked, tmp_path: Path) -> None:

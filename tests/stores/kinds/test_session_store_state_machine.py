@@ -12,7 +12,13 @@ from hypothesis.stateful import rule
 from pystreams import StoreEngine, Window, Windowed
 from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, key_of, session_key, window_of
 from pystreams.stores.kinds.session.kind import SESSION
-from tests.stores.kinds.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
+from tests.stores.kinds.segmented_machine import (
+    DELTAS,
+    KEYS,
+    MANY_KEYS,
+    NUMBERS,
+    SegmentedStoreMachine,
+)
 from tests.stores.machine_parts import SHORT, Entry
 
 if TYPE_CHECKING:
@@ -140,6 +146,16 @@ class SessionStoreMachine(SegmentedStoreMachine):
                 if earliest_end <= entry[2] <= latest_end
             ]
             assert self.plain(self.store.find_sessions_by_end(earliest_end, latest_end)) == expected
+
+    @rule(delta=st.integers(1, 30))
+    def many_come_and_go(self, delta: int) -> None:
+        """A read of what is late enough finds none of it, and hides nothing earlier."""
+        for number in (1, None):
+            for key in MANY_KEYS:
+                self.put([(key, number, delta, 0)])
+                delta = 0
+        self.find_by_end(0, 120)
+        self.find_by_end(-120, 120)
 
 
 class CachedSessionStoreMachine(SessionStoreMachine):

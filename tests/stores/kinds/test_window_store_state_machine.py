@@ -12,7 +12,13 @@ from hypothesis.stateful import rule
 from pystreams import StoreEngine
 from pystreams.stores.kinds.window.keys import MAX_TIME, key_of, sequence_of, start_of, window_key
 from pystreams.stores.kinds.window.kind import WINDOW
-from tests.stores.kinds.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
+from tests.stores.kinds.segmented_machine import (
+    DELTAS,
+    KEYS,
+    MANY_KEYS,
+    NUMBERS,
+    SegmentedStoreMachine,
+)
 from tests.stores.machine_parts import SHORT, Entry
 
 if TYPE_CHECKING:
@@ -103,6 +109,16 @@ class WindowStoreMachine(SegmentedStoreMachine):
         store = self.store
         assert self.plain(store.fetch_all(first, first + length)) == expected
         assert self.plain(store.backward_fetch_all(first, first + length)) == expected[::-1]
+
+    @rule(delta=st.integers(1, 30))
+    def many_come_and_go(self, delta: int) -> None:
+        """A read of what is late enough finds none of it, and hides nothing earlier."""
+        for number in (1, None):
+            for key in MANY_KEYS:
+                self.put([(key, number, delta)])
+                delta = 0
+        self.fetch_all(0, 120)
+        self.fetch_all(-120, 120)
 
 
 class CachedWindowStoreMachine(WindowStoreMachine):
