@@ -3,6 +3,8 @@
 A changelog holds what a store was given. A source topic holds what the application was: records
 that the deserialization handler skips, keys and values that the store's serdes write otherwise,
 times that an extractor finds. So what is restored goes the way that it went when it was processed.
+Where the way can't be known again, the record's own time stands in: for the wall clock of then, and
+for the partition's time where the restore begins in the middle.
 
 Differs from Kafka, which restores the topic's bytes as they are (KAFKA-8037).
 """
@@ -23,6 +25,7 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.managed_store import StoreSource
 from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.contracts.extractors import ConsumerRecord, fail_on_invalid_timestamp
 from pystreams.topology.graph.nodes import SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -52,15 +55,18 @@ class SourceRecords:
             kept_keys = builder.spec.key_serde or environment.default_key_serde or keys
             kept_values = builder.spec.value_serde or environment.default_value_serde or values
             self._serialize = (kept_keys.serializer(topic), kept_values.serializer(topic))
+        extractor = node.timestamp_extractor or settings.timestamp_extractor
         self._queue = RecordQueue(
             task_id=task_id,
             partition=partition,
             node=node.name,
             step=_nowhere,
             deserializers=deserializers_of(keys, values, topic),
-            extractor=node.timestamp_extractor or settings.timestamp_extractor,
+            extractor=extractor if extractor is fail_on_invalid_timestamp else self._time_of,
             handler=self._skip,
         )
+        self._extractor = extractor
+        self._knows_time = False
 
     def read(self, messages: Sequence[ConsumedMessage]) -> list[ConsumedMessage]:
         """Return what the store would be given of a batch, the last with the batch's last offset.
@@ -68,7 +74,9 @@ class SourceRecords:
         Of a store that holds no table, whose processor knows what its records mean, keys and
         values are the topic's bytes.
         """
-        queue, serialize = self._queue, self._serialize
+        queue, serialize, first_offset = self._queue, self._serialize, offset_of(messages[0])
+        if queue.next_offset is None or first_offset < queue.next_offset:
+            queue.partition_time, self._knows_time = -1, first_offset == 0
         queue.add(messages)
         found: list[ConsumedMessage] = []
         topic, partition = queue.partition
@@ -84,6 +92,14 @@ class SourceRecords:
                 StaticMessage(topic, partition, last_offset, raw_key, raw_value, timestamp, headers)
             )
         return found
+
+    def _time_of(self, record: ConsumerRecord, partition_time: int) -> int:
+        """Ask the extractor, telling it the record's own time where another was told then."""
+        own_time = record.timestamp if record.timestamp >= 0 else max(partition_time, 0)
+        record.now_ms = own_time
+        if partition_time < 0 and not self._knows_time:
+            partition_time = own_time
+        return self._extractor(record, partition_time)
 
     def _skip(self, context: ErrorContext, error: Exception) -> ErrorResponse:
         """Skip what could not be read when it was processed, which the handler was asked about."""

@@ -22,6 +22,8 @@ from pystreams import (
     TopicPartition,
     Topology,
     serdes,
+    use_partition_time_on_invalid_timestamp,
+    wallclock_timestamp,
 )
 from pystreams.runtime.cluster.committed_offsets import encode_partition_time
 from pystreams.runtime.cluster.topic_ids import noted_partitions
@@ -29,6 +31,7 @@ from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.testing.simulation import SimulatedProcess
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
+from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.simulation.applications import PATIENCE, Application, running_tasks
 
@@ -152,6 +155,77 @@ def test_what_was_skipped_or_written_otherwise_is_restored_as_it_was_processed(
     skipped = [log for log in logs if log["event"] == "record that can't be read is not restored"]
     assert [log["offset"] for log in skipped] == [2, 7]
     assert restored.committed_offset(TopicPartition("in", 0)) == 7
+
+
+def time_of_value(record: ConsumerRecord, partition_time: int) -> int:
+    """Return the time in the record, or its partition's."""
+    time: int = record.value.get("ts", partition_time)
+    return time
+
+
+def move_there_and_back(
+    app: Application, topology: Topology, rows: list[tuple[bytes, bytes, int]]
+) -> SimulatedProcess:
+    """Process the first row here and the rest elsewhere; return the first process, back again."""
+    first = app.process("p0", topology=topology)
+    first.start()
+    put(app, *rows[0])
+    process_all(app, first)
+    first.stop()
+    app.broker.settle()
+    second = app.process("p1", topology=topology)
+    second.start()
+    for row in rows[1:]:
+        put(app, *row)
+    process_all(app, second)
+    second.stop()
+    app.broker.settle()
+    back = app.process("p0", topology=topology, disk=first.disk)
+    back.start()
+    until_running(back)
+    return back
+
+
+@pytest.mark.parametrize(
+    ("extractor", "time", "restored"),
+    [
+        pytest.param(time_of_value, 500, 500, id="of-the-value"),
+        pytest.param(wallclock_timestamp, 500, 500, id="wall-clock"),
+        pytest.param(use_partition_time_on_invalid_timestamp, -1, 0, id="no-time-at-all"),
+    ],
+)
+def test_a_record_whose_partition_time_nobody_knows_is_restored_with_its_own_time(
+    extractor: TimestampExtractor, time: int, restored: int, tmp_path: Path
+) -> None:
+    """The restore begins in the middle: with which time before it, the topic does not say."""
+    topology = table_of(timestamp_extractor=extractor)
+    rows = [(b"a", b'{"ts": 100}', 400), (b"b", b"{}", time), (b"c", b'{"ts": 700}', 700)]
+    back = move_there_and_back(Application(tmp_path), topology, rows)
+
+    assert back.restored_records() == 2
+    assert rows_of(back)["b"] == ({}, restored)
+    assert rows_of(back)["c"] == ({"ts": 700}, 700)
+
+
+def test_a_restore_from_the_beginning_knows_the_partition_time_as_it_was(tmp_path: Path) -> None:
+    """What had no time comes first, and was dropped; later ones took that of the partition."""
+    app = Application(tmp_path)
+    topology = table_of(timestamp_extractor=time_of_value)
+    first = app.process("p0", topology=topology)
+    first.start()
+    put(app, b"a", b"{}", 400)
+    put(app, b"b", b'{"ts": 100}', 401)
+    put(app, b"c", b"{}", 402)
+    process_all(app, first)
+    processed = rows_of(first)
+    first.stop()
+    app.broker.settle()
+    second = app.process("p1", topology=topology)
+    second.start()
+    until_running(second)
+
+    assert processed == {"b": ({"ts": 100}, 100), "c": ({}, 100)}
+    assert rows_of(second) == processed
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
