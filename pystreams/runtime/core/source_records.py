@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from pystreams.errors import TopologyError
+from pystreams.errors import NOT_OF_ONE_RECORD, TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers, StaticMessage, offset_of
@@ -71,6 +71,7 @@ class SourceRecords:
     def read(self, messages: Sequence[ConsumedMessage]) -> list[ConsumedMessage]:
         """Return what the store would be given of a batch, the last with the batch's last offset.
 
+        What does not fit the store's serdes was refused when it was processed, and is skipped.
         Of a store that holds no table, whose processor knows what its records mean, keys and
         values are the topic's bytes.
         """
@@ -86,8 +87,14 @@ class SourceRecords:
                 continue
             raw_key, raw_value = message.key(), message.value()
             if serialize is not None:
-                raw_key = serialize[0](key)
-                raw_value = None if value is None else serialize[1](value)
+                try:
+                    raw_key = serialize[0](key)
+                    raw_value = None if value is None else serialize[1](value)
+                except NOT_OF_ONE_RECORD:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
+                    self._tell("record that does not fit is not restored", message.offset(), error)
+                    continue
             found.append(
                 StaticMessage(topic, partition, last_offset, raw_key, raw_value, timestamp, headers)
             )
@@ -103,16 +110,20 @@ class SourceRecords:
 
     def _skip(self, context: ErrorContext, error: Exception) -> ErrorResponse:
         """Skip what could not be read when it was processed, which the handler was asked about."""
+        self._tell("record that can't be read is not restored", context.offset, error)
+        return ErrorResponse.CONTINUE
+
+    def _tell(self, what: str, offset: int | None, error: Exception) -> None:
+        topic, partition = self._queue.partition
         _log.warning(
-            "record that can't be read is not restored",
+            what,
             task=str(self._task_id),
             store=self._store,
-            topic=context.topic,
-            partition=context.partition,
-            offset=context.offset,
+            topic=topic,
+            partition=partition,
+            offset=offset,
             why=f"{type(error).__name__}: {error}",
         )
-        return ErrorResponse.CONTINUE
 
 
 def sources_of_stores(

@@ -228,6 +228,36 @@ def test_a_restore_from_the_beginning_knows_the_partition_time_as_it_was(tmp_pat
     assert rows_of(second) == processed
 
 
+def test_a_record_that_did_not_fit_the_store_when_it_was_processed_is_not_restored(
+    tmp_path: Path,
+) -> None:
+    builder = StreamsBuilder()
+    kept = Materialized(name="rows", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    builder.table("in", key_serde=serdes.STRING, value_serde=serdes.JSON, materialized=kept)
+    topology = builder.build(ALL)
+    app = Application(tmp_path, processing_exception_handler="continue")
+    first = app.process("p0", topology=topology)
+    first.start()
+    put(app, b"a", b"1", 10)
+    put(app, b"a", b'"no number"', 11)
+    put(app, b"b", b"2", 12)
+    put(app, b"c", b'"no number"', 13)
+    process_all(app, first)
+    processed = rows_of(first)
+    first.stop()
+    app.broker.settle()
+    second = app.process("p1", topology=topology)
+    second.start()
+    with capture_logs() as logs:
+        until_running(second)
+
+    assert processed == {"a": (1, 10), "b": (2, 12)}
+    assert rows_of(second) == processed
+    assert store_of(second).committed_offset(TopicPartition("in", 0)) == 3
+    skipped = [log for log in logs if log["event"] == "record that does not fit is not restored"]
+    assert [log["offset"] for log in skipped] == [1, 3]
+
+
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("transactional", [True, False])
 def test_a_restart_in_order_restores_nothing(
