@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable
 from enum import Enum
 
-from pystreams.errors import StreamsError
+from pystreams.errors import StreamsError, as_streams_error
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.loop.membership.application_shutdown import ApplicationShutdown
 from pystreams.runtime.loop.stream_thread import StreamThread
@@ -31,7 +32,8 @@ class StreamThreadExceptionResponse(Enum):
     """What to do when an error has ended a stream thread."""
 
     REPLACE_THREAD = "replace thread"
-    """Start another in its place, after half a second; the others go on meanwhile."""
+    """Start another in its place, after half a second; the others go on meanwhile. Where it can't
+    be made, the handler is asked about that."""
     SHUTDOWN_CLIENT = "shutdown client"
     """Stop this process's threads: the application ends with the error."""
     SHUTDOWN_APPLICATION = "shutdown application"
@@ -41,7 +43,7 @@ class StreamThreadExceptionResponse(Enum):
 
 
 UncaughtExceptionHandler = Callable[[StreamsError], StreamThreadExceptionResponse]
-"""Called with what has ended a thread, by that thread."""
+"""Called with what has ended a thread, or kept it from being replaced, by that thread."""
 
 
 class ThreadRunner:
@@ -80,21 +82,20 @@ class ThreadRunner:
         Args:
             number: Its place in the list.
         """
-        response = self._run_once(number)
+        response, error = self._run_once(number)
         while response is StreamThreadExceptionResponse.REPLACE_THREAD:
             if self._stop.wait(_PAUSE_S):
                 break
-            self._replace(number)
-            response = self._run_once(number)
-        thread = self._threads[number]
-        if thread.error is None:
+            response, error = self._run_another(number)
+        if error is None:
             return
         asks_others = response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
-        self._failed(thread.error, True if asks_others else None)
+        self._failed(error, True if asks_others else None)
         if asks_others and self._is_first():
-            ApplicationShutdown(thread.name, self._parts).run()
+            ApplicationShutdown(self._threads[number].name, self._parts).run()
 
-    def _run_once(self, number: int) -> StreamThreadExceptionResponse:
+    def _run_once(self, number: int) -> tuple[StreamThreadExceptionResponse, StreamsError | None]:
+        """Run a thread; return what is to be done, and the error that has ended it."""
         thread = self._threads[number]
         thread.run()
         response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT
@@ -103,14 +104,31 @@ class ThreadRunner:
         if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
             thread.stop(leave_group=True)  # Nobody shall wait for its session.
         thread.shut_down()
-        return response
+        return response, thread.error
+
+    def _run_another(
+        self, number: int
+    ) -> tuple[StreamThreadExceptionResponse, StreamsError | None]:
+        """Run one in a thread's place; where its clients can't be made, ask what to do then."""
+        try:
+            self._replace(number)
+        except Exception as raised:  # noqa: BLE001 - the program's handler decides, whatever it is
+            error = as_streams_error(raised)
+            _log.error(
+                "stream thread can't be replaced",
+                thread=self._threads[number].name,
+                error=str(error),
+                **traceback_field(error),
+            )
+            return self._response(error), error
+        return self._run_once(number)
 
     def _replace(self, number: int) -> None:
+        before = self._threads[number]
+        self._threads[number] = another = StreamThread(number + 1, self._parts)
         with self._lock:
             self.replaced += 1
-        error = self._threads[number].error
-        self._threads[number] = another = StreamThread(number + 1, self._parts)
-        _log.warning("stream thread replaced", thread=another.name, error=str(error))
+        _log.warning("stream thread replaced", thread=another.name, error=str(before.error))
         if self._stop.is_set():  # Who set it may have told the one before.
             another.stop()
 

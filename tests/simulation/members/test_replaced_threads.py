@@ -1,0 +1,117 @@
+"""A stream thread that is to be replaced, where its clients can't be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from pystreams import StreamsBuilder, StreamsError, StreamThreadExceptionResponse, serdes
+from pystreams.runtime.application.uncaught_errors import ThreadRunner
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.testing.simulation import (
+    Faults,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedDisk,
+    SimulatedProcess,
+)
+from pystreams.testing.simulation.clients import SimulatedClients
+from pystreams.testing.simulation.clock import ManualEvent
+from pystreams.testing.simulation.consumers import SimulatedConsumer
+
+pytestmark = pytest.mark.simulation
+
+REPLACE = StreamThreadExceptionResponse.REPLACE_THREAD
+SHUTDOWN = StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+
+
+class ScarceClients(SimulatedClients):
+    """Makes two consumers, and no third one; afterwards there is room again."""
+
+    made = 0
+
+    def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
+        self.made += 1
+        if self.made == 3:
+            raise RuntimeError("no room for a thread")
+        return super().consumer(client_id, group_instance_id)
+
+
+class Program:
+    """One thread, whose function fails with the first record it sees."""
+
+    def __init__(self, place: Path, handler: Callable[[StreamsError], object]) -> None:
+        self.calls = 0
+        self.asked: list[str] = []
+        self.told: list[StreamsError] = []
+        self._handler = handler
+        faults, self.clock = Faults(0), ManualClock(1_000_000)
+        self.broker = SimulatedBroker(self.clock, faults, session_timeout_ms=3000)
+        for topic in ("in", "out"):
+            self.broker.create_topic(topic, 1)
+        builder = StreamsBuilder()
+        stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+        stream.map_values(self._checked).to("out", value_serde=serdes.STRING)
+        process = SimulatedProcess(
+            builder.build(),
+            {"application.id": "app"},
+            self.broker,
+            SimulatedDisk(place, faults),
+            make_clients=ScarceClients,
+        )
+        process.start()
+        parts = process._parts(1, {"in": 1})
+        process.stop()
+        self.broker.produce("in", b"k", b"v", 1)
+        self.threads = [StreamThread(1, parts)]
+        self.runner = ThreadRunner(
+            self.threads, parts, self._answer, ManualEvent(self.clock), self._failed
+        )
+
+    def _checked(self, value: str) -> str:
+        self.calls += 1
+        if self.calls == 1:
+            raise ValueError("not yet")
+        self.threads[0].stop()
+        return value
+
+    def _answer(self, error: StreamsError) -> StreamThreadExceptionResponse:
+        self.asked.append(str(error))
+        answer = self._handler(error)
+        assert isinstance(answer, StreamThreadExceptionResponse)
+        return answer
+
+    def _failed(self, error: StreamsError, leave_group: bool | None) -> None:
+        assert leave_group is None
+        self.told.append(error)
+
+
+def test_the_handler_is_asked_again_where_the_thread_in_its_place_can_not_be_made(
+    tmp_path: Path,
+) -> None:
+    program = Program(tmp_path, lambda _: REPLACE)
+    with capture_logs() as logs:
+        program.runner.run(0)
+    program.broker.settle()
+
+    assert ["not yet" in asked for asked in program.asked] == [True, False]
+    assert "no room for a thread" in program.asked[1]
+    assert program.told == []
+    assert program.runner.replaced == 1
+    assert len(program.broker.committed_records("out")) == 1
+    (line,) = [log for log in logs if log["event"] == "stream thread can't be replaced"]
+    assert line["thread"] == program.threads[0].name
+
+
+def test_a_client_that_is_not_to_try_again_ends_with_why_its_thread_could_not_be_replaced(
+    tmp_path: Path,
+) -> None:
+    program = Program(tmp_path, lambda error: REPLACE if "not yet" in str(error) else SHUTDOWN)
+    program.runner.run(0)
+
+    (told,) = program.told
+    assert isinstance(told.__cause__, RuntimeError)
+    assert program.runner.replaced == 0
