@@ -20,6 +20,7 @@ and the layout of the task directories are the same.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import shutil
@@ -114,7 +115,11 @@ class StateDirectory:
             lock = self._attempt(partial(_lock_directory, directory))
             if lock is None:
                 raise TaskLockedError(task_id, str(directory))
-            lock.stamp()
+            try:
+                self._attempt(lock.stamp)
+            except StateDirectoryError:
+                lock.release()
+                raise
             self._held[task_id] = (lock, threading.get_ident())
         self._attempt(partial(self._wish(task_id).unlink, missing_ok=True))
         return directory
@@ -136,7 +141,8 @@ class StateDirectory:
         with self._lock:
             held = self._held.pop(task_id, None)
             if held is not None:
-                held[0].stamp()
+                with contextlib.suppress(OSError):  # It only tells how old the directory is.
+                    held[0].stamp()
                 held[0].release()
 
     def global_directory(self) -> Path:

@@ -317,6 +317,36 @@ def test_a_full_or_read_only_disk_names_the_cure(
     directory.close()
 
 
+def test_a_task_is_given_up_on_a_disk_that_has_become_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    directory.lock_task(TASK)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "utime", _read_only)
+        directory.unlock_task(TASK)
+
+    directory.lock_task(TASK)
+    directory.close()
+
+
+def test_a_directory_that_can_not_be_stamped_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "utime", _read_only)
+        with pytest.raises(StateDirectoryError, match="the file system is read-only"):
+            directory.lock_task(TASK)
+
+    directory.lock_task(TASK)
+    directory.close()
+
+
+def _read_only(_: object) -> None:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
 def _refuse(path: Path) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
