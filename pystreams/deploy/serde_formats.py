@@ -4,6 +4,11 @@
 
 The format says what the bytes are, where that is known: of our own serdes. Two of one format read
 each other's bytes, two of different formats do not. A user's own has no format, only a name.
+
+States of aggregations may be made of others, by name, or of values with a serde of their own:
+
+    {"name": "states of aggregations.max", "format": "states of aggregations.max",
+     "parts": {"kept": {"name": "serdes.JSON", "format": "json"}}}
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ import re
 from typing import Any
 
 from pystreams.serdes import BY_NAME, FunctionSerde, Serde, StateSerde
+from pystreams.topology.aggregations.aggregation import AggregationSerde
 from pystreams.topology.contracts.windowed_serdes import (
     SessionWindowedSerde,
     TimeWindowedSerde,
@@ -23,14 +29,32 @@ _JSON_MODEL = "serdes.json_of("
 _REGISTRY = "pystreams.registry."
 
 SerdeFacts = dict[str, Any]
-"""`name`, and `format`, which is None where it is not known."""
+"""`name`, `format`, which is None where it is not known, and `parts` where there are any."""
+
+_ALIKE = {
+    "states of aggregations.stddev": "states of aggregations.variance",
+    "states of aggregations.percentiles": "states of aggregations.percentile",
+}
+"""Aggregations with the same states as others, of which they make another result."""
 
 
 def facts_of(serde: Serde[Any] | None) -> SerdeFacts | None:
     """Return what is to be known of a serde; None if it is left to a configuration not given."""
     if serde is None:
         return None
-    return {"name": _name(serde), "format": _format(serde)}
+    facts: SerdeFacts = {"name": _name(serde), "format": _format(serde)}
+    if isinstance(serde, AggregationSerde) and serde.parts:
+        facts["parts"] = {
+            name: part if isinstance(part, str) else facts_of(part)
+            for name, part in serde.parts.items()
+        }
+    return facts
+
+
+def format_of(facts: SerdeFacts) -> str | None:
+    """Return the format that is equal where one of the two serdes reads what the other writes."""
+    known: str | None = facts["format"]
+    return None if known is None else _ALIKE.get(known, known)
 
 
 def _name(serde: Serde[Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pystreams.deploy.fingerprint import Facts
+from pystreams.deploy.serde_formats import format_of
 from pystreams.deploy.verdicts import Finding, Verdict
 
 Rule = Callable[[Facts, Facts], Iterator[Finding]]
@@ -159,7 +160,7 @@ def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
 def _serdes(old: Facts, new: Facts) -> Iterator[Finding]:
     for part in ("key", "value"):
         had, has = old[f"{part}_serde"], new[f"{part}_serde"]
-        if had == has:
+        if had is None and has is None:
             continue
         if had is None or has is None:
             known = (had or has)["name"]
@@ -169,18 +170,58 @@ def _serdes(old: Facts, new: Facts) -> Iterator[Finding]:
                 "the other, which is not known here",
             )
             continue
-        told = f"its {part}s were written with {had['name']} and are read with {has['name']}"
-        formats = had["format"], has["format"]
-        if None in formats or _RAW in formats:
+        yield from _other_bytes(f"its {part}s", had, has)
+
+
+def _other_bytes(what: str, had: Facts, has: Facts) -> Iterator[Finding]:
+    told = f"{what} were written with {had['name']} and are read with {has['name']}"
+    formats = format_of(had), format_of(has)
+    if formats[0] == formats[1] is not None:
+        if had["name"] != has["name"]:
+            yield Finding(Verdict.KEPT, f"{told}: the same format; see that old rows fit")
+        yield from _other_parts(what, had.get("parts"), has.get("parts"))
+    elif None in formats or _RAW in formats:
+        if had["name"] != has["name"]:
             yield Finding(
                 Verdict.UNSURE,
                 f"{told}: whether that reads the old bytes is for you to know",
                 f"If it does not: {ANOTHER_NAME[0].lower()}{ANOTHER_NAME[1:]}",
             )
-        elif formats[0] != formats[1]:
-            yield Finding(Verdict.WRONG, f"{told}, which are other bytes", ANOTHER_NAME)
+    else:
+        yield Finding(Verdict.WRONG, f"{told}, which are other bytes", ANOTHER_NAME)
+
+
+def _other_parts(what: str, had: Facts | None, has: Facts | None) -> Iterator[Finding]:
+    """Compare what states are made of: values with a serde, or states of other aggregations."""
+    if had is None or has is None:
+        if had != has:
+            yield Finding(
+                Verdict.KEPT,
+                f"what {what} are made of was not noted by an earlier pystreams: see that it is "
+                "the same, in the same order",
+            )
+        return
+    if had.keys() != has.keys():
+        yield Finding(
+            Verdict.WRONG,
+            f"{what} were made of {', '.join(had)} and are to be of {', '.join(has)}",
+            ANOTHER_NAME,
+        )
+        return
+    if list(had) != list(has):
+        yield Finding(
+            Verdict.KEPT,
+            f"{what} have their parts in another order: they are found by name, but for rows that "
+            "an earlier pystreams has written, which tell no names",
+        )
+    for name, before in had.items():
+        after = has[name]
+        if isinstance(before, str):
+            if before != after:
+                told = f"{what} were made with {name} {before!r} and are to be with {after!r}"
+                yield Finding(Verdict.WRONG, told, ANOTHER_NAME)
         else:
-            yield Finding(Verdict.KEPT, f"{told}: the same format; see that old rows fit")
+            yield from _other_bytes(f"{what} ({name})", before, after)
 
 
 def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:

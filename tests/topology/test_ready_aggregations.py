@@ -385,10 +385,28 @@ def test_a_state_of_fewer_parts_is_refused() -> None:
         more.serde.deserializer("t")(state)
 
 
+def test_a_state_of_parts_with_other_names_is_refused() -> None:
+    n: Any = aggregations.count()
+    state = aggregations.several(orders=n, returns=n).serde.serializer("t")((1, 2))
+    renamed = aggregations.several(orders=n, sent_back=n)
+
+    with pytest.raises(ValueError, match="of orders, sent_back can't read a state of parts with"):
+        renamed.serde.deserializer("t")(state)
+
+
+def test_a_state_that_was_written_before_parts_went_by_name_is_read_as_declared() -> None:
+    n: Any = aggregations.count()
+    serde = aggregations.several(orders=n, b=n, a=n).serde
+    one, two = (b"\x01" + number.to_bytes(8, "big") for number in (1, 2))
+    earlier = bytes.fromhex("10 03 00000009 ffffffff 00000009") + one + two
+
+    assert serde.deserializer("t")(earlier) == (1, None, 2)
+
+
 def test_marks_of_states_are_different() -> None:
     marks = [mark for mark in vars(state_bytes).values() if isinstance(mark, int)]
 
-    assert len(marks) == len(set(marks)) == 16
+    assert len(marks) == len(set(marks)) == 17
 
 
 @pytest.mark.parametrize(

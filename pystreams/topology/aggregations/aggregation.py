@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.topology.aggregations.state_bytes import OfParts, Parts
 from pystreams.topology.contracts.user_functions import VALUE, checked
 
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -73,9 +74,9 @@ class Aggregation(Generic[V_contra, S, R_co]):
                     "subtractor, or with_timestamp"
                 )
 
-    def state_serde(self) -> Serde[Any]:
+    def state_serde(self) -> AggregationSerde:
         """Return the serde of a store that keeps states and shows results."""
-        return _StateSerde(self.serde, self.result, self.name)
+        return AggregationSerde(self.serde, self.result, self.name)
 
     def check_alone(self, *functions: object) -> None:
         """Refuse functions that were given beside the aggregation, which has its own.
@@ -104,10 +105,15 @@ class Aggregation(Generic[V_contra, S, R_co]):
         )
 
 
-class _StateSerde:
-    """Reads and writes states; shows results to who queries the store."""
+class AggregationSerde:
+    """Reads and writes states; shows results to who queries the store.
+
+    Attributes:
+        parts: What can differ between the states of two aggregations of one name.
+    """
 
     def __init__(self, serde: Serde[Any], result: Callable[[Any], Any], name: str) -> None:
+        self.parts: Parts = serde.parts if isinstance(serde, OfParts) else {"state": serde}
         self._serde = serde
         self._result = result
         self._name = name

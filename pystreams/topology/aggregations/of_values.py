@@ -267,7 +267,9 @@ def collect(
         "collect",
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
-        state_bytes.marked(mark, "collect", TimedValues(state_bytes.kept(serde))),
+        state_bytes.marked(
+            mark, "collect", TimedValues(state_bytes.kept(serde)), {"kept": serde, "keep": keep}
+        ),
         lambda timed: [value for _, value in timed],
     )
 
@@ -292,7 +294,7 @@ def distinct_count(
         merge=lambda so_far, other: so_far | other,
     )
     body = Values(state_bytes.kept(serde), frozenset, in_order=False)
-    states = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body)
+    states = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body, {"kept": serde})
     return aggregation_of("distinct_count", select, growth, states, len, LONG)
 
 
@@ -305,7 +307,8 @@ def _one_value(
 ) -> Aggregation[Any, Any, Any]:
     timed = growth.with_timestamp
     kept = state_bytes.kept(serde)
-    states = state_bytes.marked(mark, name, TimedValue(kept) if timed else kept)
+    body = TimedValue(kept) if timed else kept
+    states = state_bytes.marked(mark, name, body, {"kept": serde})
     result = itemgetter(1) if timed else _itself
     return aggregation_of(name, select, growth, states, result, serde)
 
@@ -343,7 +346,8 @@ def _ranked(
             so_far = add(so_far, value)
         return so_far
 
-    states = state_bytes.marked(mark, name, Values(state_bytes.kept(serde)))
+    body = Values(state_bytes.kept(serde))
+    states = state_bytes.marked(mark, name, body, {"kept": serde})
     return aggregation_of(name, select, Growth(begin, add, merge), states, builtins.list)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable
-from operator import call
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import call, itemgetter
 from typing import Any, TypeVar, overload
+from zlib import crc32
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import Serde
 from pystreams.topology.aggregations import state_bytes
 from pystreams.topology.aggregations.aggregation import Aggregation, no_state
 
@@ -39,8 +39,8 @@ def several(
     Args:
         into: Called with the results by name; a class of yours, such as a NamedTuple. A dict when
             not given.
-        parts: The aggregations. A part that has no state, as nothing was selected for it, has the
-            result None.
+        parts: The aggregations, in any order: what is kept of each goes by its name. A part that
+            has no state, as nothing was selected for it, has the result None.
 
     Raises:
         TopologyError: There are no parts, one is no aggregation, or `into` takes other names.
@@ -99,36 +99,46 @@ def several(
         no_state,
         aggregator,
         merger,
-        _States(tuple(part.serde for part in given)),
+        _States(parts),
         result,
         subtractor if all(part.subtractor is not None for part in given) else None,
         with_timestamp=timed,
     )
 
 
-class _States:
-    """States of the parts, behind mark, number of parts, and length (int32) of each or -1 for none.
+class _States(state_bytes.OfParts):
+    """States of the parts: mark, number of parts, CRC-32 of their names, length (int32) of each.
 
-    Args:
-        serdes: Those of the parts.
+    A length of -1 is that of no state. In the bytes the parts stand in the order of their names, so
+    that the order in which they are declared says nothing; other names are refused. Where the bytes
+    begin with the former mark there is no CRC, and the parts stand as declared.
     """
 
-    def __init__(self, serdes: tuple[Serde[Any], ...]) -> None:
-        self._serdes = serdes
-        self._head = struct.Struct(f">BB{len(serdes)}i")
+    def __init__(self, parts: Mapping[str, Aggregation[Any, Any, Any]]) -> None:
+        self.parts = {name: part.state_serde() for name, part in parts.items()}
+        self._serdes = [part.serde for part in parts.values()]
+        self._names = ", ".join(parts)
+        names = sorted(parts)
+        self._crc = crc32("\0".join(names).encode())
+        self._by_name = _picked([list(parts).index(name) for name in names])
+        self._as_declared = _picked([names.index(name) for name in parts])
+        self._head = struct.Struct(f">BBI{len(names)}i")
+        self._former_head = struct.Struct(f">BB{len(names)}i")
 
     def serializer(self, topic: str) -> Callable[[States], bytes]:
-        writes = [serde.serializer(topic) for serde in self._serdes]
-        pack, mark, count = self._head.pack, state_bytes.SEVERAL, len(writes)
+        writes = self._by_name([serde.serializer(topic) for serde in self._serdes])
+        pack, mark, count, crc = self._head.pack, state_bytes.SEVERAL, len(writes), self._crc
+        by_name = self._by_name
 
-        def serialize(states: States) -> bytes:
+        def serialize(declared: States) -> bytes:
+            states = by_name(declared)
             if _all_there(states):
                 raw = list(map(call, writes, states))
-                return pack(mark, count, *map(len, raw)) + b"".join(raw)
+                return pack(mark, count, crc, *map(len, raw)) + b"".join(raw)
             pairs = zip(writes, states, strict=True)
             parts = [None if state is None else write(state) for write, state in pairs]
             lengths = [-1 if part is None else len(part) for part in parts]
-            return pack(mark, count, *lengths) + b"".join(
+            return pack(mark, count, crc, *lengths) + b"".join(
                 [part for part in parts if part is not None]
             )
 
@@ -136,29 +146,58 @@ class _States:
 
     def deserializer(self, topic: str) -> Callable[[bytes], States]:
         reads = [serde.deserializer(topic) for serde in self._serdes]
-        unpack, first_at = self._head.unpack_from, self._head.size
+        reads_by_name = self._by_name(reads)
+        unpack, first_at, crc = self._head.unpack_from, self._head.size, self._crc
+        as_declared = self._as_declared
 
         def deserialize(data: bytes) -> States:
             if data[0] != state_bytes.SEVERAL:
-                raise state_bytes.wrong_mark("several", state_bytes.SEVERAL, data)
-            if data[1] != len(reads):
+                return self._former(reads, data)
+            self._check_number(data)
+            _, _, names_crc, *lengths = unpack(data)
+            if names_crc != crc:
                 raise ValueError(
-                    f"aggregations.several has {len(reads)} parts and can't read a state of "
-                    f"{data[1]}: give the store another name, or reset the application"
+                    f"aggregations.several of {self._names} can't read a state of parts with "
+                    "other names: give the store another name, or reset the application"
                 )
-            _, _, *lengths = unpack(data)
-            states: list[Any] = []
-            at = first_at
-            for read, length in zip(reads, lengths, strict=True):
-                if length < 0:
-                    states.append(None)
-                else:
-                    end = at + length
-                    states.append(read(data[at:end]))
-                    at = end
-            return tuple(states)
+            return as_declared(_read(reads_by_name, lengths, data, first_at))
 
         return deserialize
+
+    def _former(self, reads: list[Callable[[bytes], Any]], data: bytes) -> States:
+        if data[0] != state_bytes.SEVERAL_BY_PLACE:
+            raise state_bytes.wrong_mark("several", state_bytes.SEVERAL, data)
+        self._check_number(data)
+        _, _, *lengths = self._former_head.unpack_from(data)
+        return tuple(_read(reads, lengths, data, self._former_head.size))
+
+    def _check_number(self, data: bytes) -> None:
+        if data[1] != len(self._serdes):
+            raise ValueError(
+                f"aggregations.several has {len(self._serdes)} parts and can't read a state of "
+                f"{data[1]}: give the store another name, or reset the application"
+            )
+
+
+def _picked(places: list[int]) -> Callable[[Sequence[Any]], States]:
+    """Return the function that takes the items at these places, in this order; all there are."""
+    if places == list(range(len(places))):
+        return tuple
+    return itemgetter(*places)
+
+
+def _read(
+    reads: Iterable[Callable[[bytes], Any]], lengths: list[int], data: bytes, at: int
+) -> list[Any]:
+    states: list[Any] = []
+    for read, length in zip(reads, lengths, strict=True):
+        if length < 0:
+            states.append(None)
+        else:
+            end = at + length
+            states.append(read(data[at:end]))
+            at = end
+    return states
 
 
 def _all_there(states: States) -> bool:

@@ -7,10 +7,10 @@ layout: one that changes gets a new mark, and the former stays readable.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pystreams.serdes import JSON, Serde, serde_of
+from pystreams.serdes import JSON, FunctionSerde, Serde, serde_of
 
 COUNT = 0x01
 SUM = 0x02
@@ -27,7 +27,13 @@ COLLECT_FIRST = 0x0C
 DISTINCT = 0x0D
 HLL = 0x0E
 TDIGEST = 0x0F
-SEVERAL = 0x10
+SEVERAL_BY_PLACE = 0x10
+"""Read, and no more written."""
+SEVERAL = 0x11
+
+Parts = Mapping[str, "Serde[Any] | str"]
+"""What states are made of, by name: serdes within theirs, and words that two versions compare."""
+_NO_PARTS: Parts = {}
 
 _WRITE_JSON = JSON.serializer("")
 _LENGTH = struct.Struct(">I")
@@ -50,12 +56,22 @@ def wrong_mark(name: str, mark: int, data: bytes) -> ValueError:
 
 def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[Any]:
     """Return the serde of a state that has no serde of the user's within it."""
-    return serde_of(write, read, "state")
+    return _Plain(write, read, "state")
 
 
-def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
-    """Return a serde whose bytes begin with one that says what they are, and in which version."""
-    return _Marked(mark, name, body)
+def marked(mark: int, name: str, body: Serde[Any], parts: Parts | None = None) -> Serde[Any]:
+    """Return a serde whose bytes begin with one that says what they are, and in which version.
+
+    Args:
+        parts: What can differ between two of one name; None for nothing.
+    """
+    return _Marked(mark, name, body, parts or _NO_PARTS)
+
+
+class OfParts:
+    """Marks a serde of ours, which tells what can differ between two of one name."""
+
+    parts: Parts = _NO_PARTS
 
 
 def kept(serde: Serde[Any]) -> Serde[Any]:
@@ -73,8 +89,13 @@ def _json(value: Any) -> bytes:
     return data
 
 
-class _Marked:
-    def __init__(self, mark: int, name: str, body: Serde[Any]) -> None:
+class _Plain(FunctionSerde[Any], OfParts):
+    pass
+
+
+class _Marked(OfParts):
+    def __init__(self, mark: int, name: str, body: Serde[Any], parts: Parts) -> None:
+        self.parts = parts
         self._mark = mark
         self._name = name
         self._body = body
