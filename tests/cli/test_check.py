@@ -88,6 +88,32 @@ def test_one_topology_without_a_group_is_wrong_usage(versions: tuple[str, str]) 
         assert "name OLD and NEW, or NEW and the --group" in answer.stderr
 
 
+OPTIMIZED = """
+s = words.select_key(lambda key, word: word, key_serde=serdes.STRING)
+s.group_by_key().count(name="a").to_stream().to("out", value_serde=serdes.LONG)
+s.group_by_key().count(name="b").to_stream().to("out", value_serde=serdes.LONG)
+"""
+
+
+def test_a_configuration_with_a_misspelt_key_is_told_and_nothing_is_compared(
+    tmp_path: Path,
+) -> None:
+    topology, production = tmp_path / "orders.py", tmp_path / "production.toml"
+    topology.write_text(HEAD + OPTIMIZED)
+    deployed = tmp_path / "deployed.json"
+    deployed.write_text(CliRunner().invoke(describe, [str(topology), "--json"]).stdout)
+    production.write_text('"topology.optimization" = "all"\n"comit.interval.ms" = 5\n')
+
+    misspelt = run(str(deployed), str(topology), "--config", str(production))
+    production.write_text('"topology.optimization" = "all"\n"commit.interval.ms" = 5\n')
+    right = run(str(deployed), str(topology), "--config", str(production))
+
+    assert (misspelt.exit_code, misspelt.stdout) == (2, "")
+    assert "comit.interval.ms is no configuration key; did you mean" in misspelt.stderr
+    assert right.exit_code == 1
+    assert "b-repartition" in right.stdout
+
+
 @pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json", "described.txt"])
 def test_what_is_no_topology_ends_with_2(
     versions: tuple[str, str], tmp_path: Path, wrong: str

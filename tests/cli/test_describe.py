@@ -116,3 +116,44 @@ def test_a_topology_that_reads_what_it_writes_is_warned_of(file: str) -> None:
     assert f"WARNING: sink 'out' (add_sink at {file}:6) writes to topic 'orders-in'" in (
         answer.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-c", "fooo=1"], "fooo is no configuration key"),
+        (["-c", "topology.optimization=foo"], "topology.optimization = 'foo'"),
+        (["--config", "{folder}/broken.toml"], "broken.toml"),
+    ],
+)
+def test_a_wrong_configuration_is_wrong_usage(
+    file: str, tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "broken.toml").write_text("this is = not [ toml\n")
+
+    answer = CliRunner().invoke(describe, [file, *(o.format(folder=tmp_path) for o in options)])
+
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert message in answer.stderr
+
+
+def test_a_misspelt_environment_variable_is_wrong_usage(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSTREAMS_TOPOLOGY_OPTIMISATION", "all")
+
+    answer = CliRunner().invoke(describe, [file])
+
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert "did you mean PYSTREAMS_TOPOLOGY_OPTIMIZATION?" in answer.stderr
+
+
+def test_neither_an_id_nor_a_broker_is_needed_and_an_id_may_be_spelled_as_in_python(
+    file: str,
+) -> None:
+    path = Path(file)
+    path.write_text(CODE + 'config = {"application_id": "orders"}\n')
+
+    answer = CliRunner().invoke(describe, [file])
+
+    assert answer.exit_code == 0, answer.stderr

@@ -18,6 +18,8 @@ from pystreams.errors import ConfigError
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
 
+_STAND_INS = {"application.id": "describe", "bootstrap.servers": "none:1"}
+
 
 def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, StreamsConfig]:
     """Import the topology and return it with its configuration.
@@ -57,21 +59,24 @@ def local_configuration(
 
 def without_broker(
     options: ApplicationOptions, loaded: LoadedTopology
-) -> tuple[LoadedTopology, StreamsConfig | None]:
-    """Return a topology as its configuration has it built, as far as that is known here.
+) -> tuple[LoadedTopology, StreamsConfig]:
+    """Return a topology as its configuration has it built, and that; it may lack what is required.
 
-    Without a configuration, and as it is, where that is wrong: `pystreams run` tells what is.
+    Raises:
+        TopologyError: As `load_application`.
+        ConfigError: As `configuration`, but not for keys that have to be set.
     """
-    known = {"application.id": "describe", "bootstrap.servers": "none:1", **loaded.config}
-    try:
-        config = configuration_of(options, loaded.name, known, "config in the topology's module")
-    except ConfigError:
-        return loaded, None
+    label = "config in the topology's module"
+    config = configuration_of(options, loaded.name, loaded.config, label, _STAND_INS)
     return loaded.built_with(config), config
 
 
 def configuration_of(
-    options: ApplicationOptions, name: str, weakest: Mapping[str, Any], label: str = ""
+    options: ApplicationOptions,
+    name: str,
+    weakest: Mapping[str, Any],
+    label: str = "",
+    stand_ins: Mapping[str, Any] | None = None,
 ) -> StreamsConfig:
     """Return the configuration from the sources of the command line, and one weaker than these.
 
@@ -79,6 +84,7 @@ def configuration_of(
         name: What the application.id is made of when nothing gives one, with `--dev`.
         weakest: Values that all other sources override.
         label: What errors call the place of these.
+        stand_ins: Values of keys that have to be set, where nothing sets them.
 
     Raises:
         StreamsError: As `configuration`.
@@ -95,7 +101,7 @@ def configuration_of(
     ]
     if options.config_file is not None:
         sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
-    sources.append(Source(label, weakest))
+    sources += (Source(label, weakest), Source("", stand_ins or {}))
     if options.dev:
         if "bootstrap.servers" in given:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")

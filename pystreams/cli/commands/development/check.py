@@ -57,7 +57,7 @@ def check(
     Exit codes:
       0    nothing is lost
       1    something is, or may be; or the group runs another topology
-      2    wrong usage or topology
+      2    wrong usage, topology or configuration
       3    no broker answers
 
     \b

@@ -34,13 +34,14 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
     The text is what Kafka Streams prints for the same topology. The Mermaid flowchart can be put
     into Markdown on many forges. JSON has stores, windows, serdes and internal topics: what decides
     whether a later version goes on with the state of this one. Nothing is run, no broker is needed.
+    A configuration that is wrong ends with 2; application.id and bootstrap.servers may be missing.
     """
     from pystreams.topology.plan.own_output import circles_of
 
     with streams_errors_as_exit_codes():
         loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
-        missing = "" if config is None else _missing_serdes(loaded, config)
+        missing = _missing_serdes(loaded, config)
         fingerprint = _fingerprint(loaded, config) if as_json else None
         circles = circles_of(loaded.topology)
     if as_json:
@@ -59,11 +60,9 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
         click.echo(f"\nWARNING: {circle}", err=True)
 
 
-def _fingerprint(loaded: LoadedTopology, config: StreamsConfig | None) -> Fingerprint:
+def _fingerprint(loaded: LoadedTopology, config: StreamsConfig) -> Fingerprint:
     from pystreams.deploy.fingerprint import fingerprint_of
 
-    if config is None:
-        return fingerprint_of(loaded.topology)
     return fingerprint_of(loaded.topology, config.default_key_serde, config.default_value_serde)
 
 
