@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 from pystreams.errors import ConfigError
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, filled, is_complete
 
 T = TypeVar("T")
 
@@ -24,12 +24,12 @@ class OuterSerde(Generic[T]):
     missing = ""
 
     def with_default(self, default: Serde[Any] | None) -> Self:
-        """Return this serde, with the configured default where it has no inner one."""
-        return replace(self, inner=self.inner or default)
+        """Return this serde, with the configured default where it has none inside."""
+        return replace(self, inner=filled(self.inner, default))
 
     def is_complete(self) -> bool:
         """Return whether it needs no default."""
-        return self.inner is not None
+        return is_complete(self.inner)
 
     def known_inner(self) -> Serde[T]:
         """Return the serde inside.

@@ -11,12 +11,15 @@ from pystreams import (
     JoinWindows,
     KafkaStreams,
     KStream,
+    KTable,
     Materialized,
     Processor,
     ProcessorContext,
     Record,
+    SessionWindows,
     Stores,
     StreamsBuilder,
+    TimeWindows,
     Topology,
     TopologyError,
     serdes,
@@ -373,3 +376,51 @@ def test_the_own_store_of_mapped_values_is_told_to_be_of_new_ones() -> None:
 
     with pytest.raises(TopologyError, match=r"'upper' has no value serde: map_values\(\.\.\.\) at"):
         KafkaStreams(builder.build(), {"application.id": "a", "bootstrap.servers": "none:1"})
+
+
+TUMBLING = TimeWindows.of_size_with_no_grace(10)
+SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(5)
+OfWindowed = Callable[[KTable[Any, str], KTable[str, str]], KStream[Any, Any]]
+OF_WINDOWED_KEYS: dict[str, OfWindowed] = {
+    "join by a foreign key": lambda table, rows: table.join(
+        rows, joined, foreign_key=str
+    ).to_stream(),
+    "left join by a foreign key": lambda table, rows: table.left_join(
+        rows, joined, foreign_key=str
+    ).to_stream(),
+    "outer join of streams": lambda table, _: table.to_stream().outer_join(
+        table.to_stream(), lambda left, right: f"{left}{right}", WINDOWS
+    ),
+    "windows of windowed keys": lambda table, _: (
+        table.to_stream().group_by_key().windowed_by(TUMBLING).count().to_stream()
+    ),
+}
+
+
+def results_of_windowed_keys(
+    operation: OfWindowed, windows: TimeWindows | SessionWindows, source: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    builder = StreamsBuilder()
+    groups = builder.stream("in", **source).group_by_key()
+    windowed: Any = groups.windowed_by(windows)
+    results = operation(windowed.reduce(lambda _so_far, value: value), builder.table("t"))
+    results.to("out")
+    with TopologyTestDriver(builder.build(), DEFAULTS) as driver:
+        driver.create_input_topic("t", serdes.STRING, serdes.STRING).pipe_input("1", "row")
+        given = driver.create_input_topic("in", serdes.STRING, serdes.STRING)
+        given.pipe_input("a", "1", timestamp=1)
+        given.pipe_input("b", "2", timestamp=90)
+        return driver.produced_raw("out")
+
+
+@pytest.mark.parametrize("windows", [TUMBLING, SESSIONS], ids=["windows", "sessions"])
+@pytest.mark.parametrize("operation", OF_WINDOWED_KEYS)
+def test_the_key_inside_of_windowed_keys_takes_the_default_wherever_they_are_written(
+    operation: str, windows: TimeWindows | SessionWindows
+) -> None:
+    declare = OF_WINDOWED_KEYS[operation]
+
+    by_default = results_of_windowed_keys(declare, windows, NOTHING)
+
+    assert by_default
+    assert by_default == results_of_windowed_keys(declare, windows, KEY | VALUE)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import mmh3
 
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, filled, is_complete
 from pystreams.topology.contracts.outer_serde import OuterSerde
 
 PRIMARY_KEY_SUFFIX = "-pk"
@@ -105,12 +105,12 @@ class SubscriptionSerde:
         self._store = store
 
     def with_key_default(self, default: Serde[Any] | None) -> SubscriptionSerde:
-        """Return this serde with the configured default of keys where no inner one was given."""
-        return SubscriptionSerde(self._inner or default, self._topic, self._store)
+        """Return this serde with the configured default of keys where it has none inside."""
+        return SubscriptionSerde(filled(self._inner, default), self._topic, self._store)
 
     def is_complete(self) -> bool:
         """Return whether it needs no default."""
-        return self._inner is not None
+        return is_complete(self._inner)
 
     def serializer(self, topic: str) -> Callable[[Subscription], bytes]:
         """Return the function that turns a subscription into bytes."""

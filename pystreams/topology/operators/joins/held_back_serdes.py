@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pystreams.errors import ConfigError
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, filled, is_complete
 from pystreams.topology.contracts.outer_serde import OuterSerde
 
 _KEY_HEAD = struct.Struct(">qb")
@@ -95,11 +95,11 @@ class LeftOrRightValueSerde:
 
     def with_default(self, default: Serde[Any] | None) -> LeftOrRightValueSerde:
         """Return this serde with the configured default where inner ones were not given."""
-        return LeftOrRightValueSerde(self._left or default, self._right or default)
+        return LeftOrRightValueSerde(filled(self._left, default), filled(self._right, default))
 
     def is_complete(self) -> bool:
         """Return whether it needs no default."""
-        return self._left is not None and self._right is not None
+        return is_complete(self._left) and is_complete(self._right)
 
     def serializer(self, topic: str) -> Callable[[LeftOrRightValue], bytes]:
         """Return the function that turns a value into bytes.
