@@ -10,12 +10,14 @@ import pytest
 
 from pystreams import (
     Consumed,
+    EmitStrategy,
     Grouped,
     Materialized,
     Processor,
     Repartitioned,
     StreamsBuilder,
     TableJoined,
+    TimeWindows,
     TopologyError,
     aggregations,
 )
@@ -164,6 +166,14 @@ def test_outer_join_of_a_stream_is_with_a_stream_and_has_windows(builder: Stream
         stream.outer_join(builder.table("t"), max)
     with pytest.raises(TopologyError, match="outer_join of two streams needs windows, such as"):
         stream.outer_join(builder.stream("other"), max)
+
+
+@pytest.mark.parametrize("wrong", ["on_window_close", EmitStrategy.on_window_close, None])
+def test_emit_strategy_that_is_none(builder: StreamsBuilder, wrong: Any) -> None:
+    windows = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+
+    with pytest.raises(TopologyError, match=r"emit_strategy takes .*on_window_close\(\), .* not"):
+        windows.emit_strategy(wrong)
 
 
 def test_streams_of_two_builders(builder: StreamsBuilder) -> None:

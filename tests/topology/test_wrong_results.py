@@ -8,7 +8,7 @@ The error names the operation and the line that declares it: the traceback has n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -26,9 +26,12 @@ def on_words(operation: Callable[[KStream[str, str]], object]) -> Declare:
     return lambda builder: operation(words_of(builder))
 
 
-def grouped_table(builder: StreamsBuilder) -> object:
-    table = builder.table("words", key_serde=STRING, value_serde=STRING)
-    return table.group_by(lambda _key, _value: 7).count()
+def grouped_table(returned: object) -> Declare:
+    def declare(builder: StreamsBuilder) -> object:
+        table = builder.table("words", key_serde=STRING, value_serde=STRING)
+        return table.group_by(lambda _key, _value: returned).count()
+
+    return declare
 
 
 def error_of(builder: StreamsBuilder, drive: Any, declare: Declare) -> str:
@@ -76,9 +79,9 @@ RETURNED = {
         "and returned None of type NoneType among them",
     ),
     "flat_map, a generator of others": (
-        on_words(lambda words: words.flat_map(lambda _key, value: iter(value))),
+        on_words(lambda words: words.flat_map(lambda _key, value: iter([(value,)]))),
         "flat_map",
-        "of type str_ascii_iterator: not enough values to unpack (expected 2, got 1)",
+        "of type list_iterator: not enough values to unpack (expected 2, got 1)",
     ),
     "flat_map_values": (
         on_words(lambda words: words.flat_map_values(len)),
@@ -90,8 +93,48 @@ RETURNED = {
         "map_values_batch",
         "an iterable of values, one for each that it got, and returned 1 of type int",
     ),
+    "map, two letters": (
+        on_words(lambda words: words.map(lambda _key, _value: "DE")),
+        "map",
+        "must return a pair (key, value), and returned 'DE' of type str",
+    ),
+    "map, two bytes": (
+        on_words(lambda words: words.map(lambda _key, _value: b"DE")),
+        "map",
+        "must return a pair (key, value), and returned b'DE' of type bytes",
+    ),
+    "map, two fields": (
+        on_words(lambda words: words.map(lambda key, value: {"id": key, "total": value})),
+        "map",
+        "must return a pair (key, value), and returned {'id': 'a', 'total': 'xyz'} of type dict",
+    ),
+    "map, two in no order": (
+        on_words(lambda words: words.map(lambda _key, _value: {"a", "b"})),
+        "map",
+        "must return a pair (key, value), and returned {'a', 'b'} of type set",
+    ),
+    "flat_map, a pair of two letters each": (
+        on_words(lambda words: words.flat_map(lambda _key, _value: ("k1", "DE"))),
+        "flat_map",
+        "must return an iterable of pairs (key, value), and returned 'k1' of type str among them",
+    ),
+    "flat_map, a generator of two letters each": (
+        on_words(lambda words: words.flat_map(lambda _key, _value: iter(["k1", "DE"]))),
+        "flat_map",
+        "of type list_iterator: 'k1' of type str is no pair",
+    ),
+    "group_by of a table, the group alone": (
+        grouped_table("DE"),
+        "group_by",
+        "must return a pair (key of the group, value), and returned 'DE' of type str",
+    ),
+    "group_by of a table, two fields": (
+        grouped_table({"group": 1, "value": 2}),
+        "group_by",
+        "must return a pair (key of the group, value), and returned {'group': 1, 'value': 2} of",
+    ),
     "group_by of a table": (
-        grouped_table,
+        grouped_table(7),
         "group_by",
         "must return a pair (key of the group, value), and returned 7 of type int",
     ),
@@ -109,6 +152,28 @@ def test_what_was_returned_is_told_with_the_operation_and_the_users_line(
     assert told in error
     assert f" ({operation} at " in error
     assert "test_wrong_results.py:" in error
+
+
+class Count(NamedTuple):
+    """A pair by another name."""
+
+    word: str
+    letters: str
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ["a", "b"], Count("a", "b")])
+def test_any_two_in_order_are_a_pair(builder: StreamsBuilder, drive: Any, pair: Any) -> None:
+    words = words_of(builder)
+    words.map(lambda _key, _value: pair).to("mapped", key_serde=STRING, value_serde=STRING)
+    words.map(lambda _key, _value: iter(pair)).to("taken", key_serde=STRING, value_serde=STRING)
+    words.flat_map(lambda _key, _value: [pair]).to("flat", key_serde=STRING, value_serde=STRING)
+    driver = drive()
+
+    driver.create_input_topic("words", STRING, STRING).pipe_input("k", "v")
+
+    for topic in ("mapped", "taken", "flat"):
+        found = driver.create_output_topic(topic, STRING, STRING).read_key_values()
+        assert found == [("a", "b")]
 
 
 def test_what_a_function_raises_stays_its_own_error(builder: StreamsBuilder, drive: Any) -> None:

@@ -1587,7 +1587,7 @@ class _WindowedKStream(SaysWhatIsMissing, Generic[K, V]):
         """Return the same windows, with results sent on when the strategy says.
 
         Raises:
-            TopologyError: Results would never be sent.
+            TopologyError: It is no strategy, or results would never be sent.
         """
         return type(self)(self._groups.emitting(strategy))
 

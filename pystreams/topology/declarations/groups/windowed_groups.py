@@ -91,8 +91,13 @@ class WindowedGroups:
         """Return these groups with another emit strategy.
 
         Raises:
-            TopologyError: The windows never close.
+            TopologyError: It is none, or the windows never close.
         """
+        if not isinstance(emit, EmitStrategy):
+            raise TopologyError(
+                "emit_strategy takes EmitStrategy.on_window_close(), with the parentheses, or "
+                f"EmitStrategy.on_window_update(), not {emit!r}"
+            )
         if emit is EmitStrategy.ON_WINDOW_CLOSE and isinstance(self.windows, UnlimitedWindows):
             raise TopologyError(
                 "emit_strategy: unlimited windows never close, so EmitStrategy.on_window_close() "

@@ -16,7 +16,12 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.records.wrong_results import no_pair, no_pairs, no_values
+from pystreams.topology.operators.records.wrong_results import (
+    as_pair,
+    no_pair,
+    no_pairs,
+    no_values,
+)
 
 KeyValueFunction = Callable[[Any, Any], Any]
 
@@ -105,7 +110,7 @@ class MapOperator:
                 report_error(error, name)
                 return
             try:
-                new_key, new_value = pair
+                new_key, new_value = pair if type(pair) is tuple else as_pair(pair)
             except Exception as error:  # noqa: BLE001 - it may be an iterator of the user's
                 report_error(no_pair(error, pair), name)
                 return
@@ -199,7 +204,11 @@ class FlatMapOperator:
                 return
             try:
                 # Unpacking here finds what is no pair while the error is still this node's.
-                pairs = [(new_key, new_value) for new_key, new_value in returned]
+                pairs = [
+                    (new_key, new_value)
+                    for pair in returned
+                    for new_key, new_value in (pair if type(pair) is tuple else as_pair(pair),)
+                ]
             except Exception as error:  # noqa: BLE001 - it may be a generator of the user's
                 report_error(no_pairs(error, returned), name)
                 return

@@ -1,7 +1,8 @@
 """What to say of a function that returned something else than its operation asks for.
 
-Nothing is looked at beforehand: operations take what they are given, and ask here once that has
-failed. The function is not called again.
+Operations take what they are given, and ask here once that has failed; the function is not called
+again. Beforehand only results are looked at that are no tuples where a pair is asked for: text of
+two letters and a dict of two fields can be taken apart, too.
 """
 
 from __future__ import annotations
@@ -13,12 +14,23 @@ from typing import Any
 from pystreams.kernel.user_tracebacks import has_users_line
 
 _PAIR = "a pair (key, value)"
+_NO_PAIRS = (str, bytes, bytearray, dict, set, frozenset)
+
+
+def as_pair(returned: Any) -> Any:
+    """Return a result that is to be taken apart as a pair.
+
+    Raises:
+        TypeError: It has no first and second, whatever its length.
+    """
+    if isinstance(returned, _NO_PAIRS):
+        raise TypeError(f"{_told(returned)} is no pair")
+    return returned
 
 
 def wrong_result(returned: Any, wanted: str, more: str = "") -> TypeError:
     """Return the error of a function that returned what its operation can't take."""
-    told = f"{reprlib.repr(returned)} of type {type(returned).__name__}"
-    return TypeError(f"its function must return {wanted}, and returned {told}{more}")
+    return TypeError(f"its function must return {wanted}, and returned {_told(returned)}{more}")
 
 
 def is_iterable(returned: Any) -> bool:
@@ -58,7 +70,11 @@ def no_values(error: Exception, returned: Any) -> Exception:
 
 def _is_pair(returned: Any) -> bool:
     try:
-        _, _ = returned
+        _, _ = as_pair(returned)
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _told(returned: Any) -> str:
+    return f"{reprlib.repr(returned)} of type {type(returned).__name__}"

@@ -15,7 +15,7 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.user_functions import of_key_and_value
-from pystreams.topology.operators.records.wrong_results import no_pair
+from pystreams.topology.operators.records.wrong_results import as_pair, no_pair
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
 
@@ -250,9 +250,11 @@ class TableRegroupOperator:
             row: Any = (None, None)
             try:
                 if new is not None:
-                    row = new_group, new = selector(key, new)
+                    row = selector(key, new)
+                    new_group, new = row if type(row) is tuple else as_pair(row)
                 if old is not None:
-                    row = old_group, old = selector(key, old)
+                    row = selector(key, old)
+                    old_group, old = row if type(row) is tuple else as_pair(row)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(no_pair(error, row, _ROW), name)
                 return
