@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pystreams import Consumed, StreamsBuilder, TopologyError, wallclock_timestamp
-from pystreams.serdes import INT, JSON, LONG, STRING
+from pystreams.serdes import INT, JSON, LONG, STRING, json_of
 from pystreams.topology.graph.nodes import SinkNode, SourceNode
 
 
@@ -104,6 +106,73 @@ def test_different_offset_resets_of_one_topic_are_refused(
 
     with pytest.raises(TopologyError, match=f"{first} and {second}"):
         builder.build()
+
+
+@dataclass(frozen=True)
+class Read:
+    """A model that a topic is read as."""
+
+    text: str
+
+
+class Own:
+    """A serde of the user's, without a name."""
+
+    def serializer(self, topic: str) -> Callable[[str], bytes]:
+        return str.encode
+
+    def deserializer(self, topic: str) -> Callable[[bytes], str]:
+        return bytes.decode
+
+
+def own_time(record: Any, partition_time: int) -> int:
+    return 77
+
+
+@pytest.mark.parametrize("read", [{"topics": "a"}, {"pattern": "a.*"}], ids=["topic", "pattern"])
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"key_serde": STRING}, {"key_serde": LONG}, "key_serde (serdes.STRING and serdes.LONG)"),
+        ({"value_serde": STRING}, {"value_serde": JSON}, "value_serde (serdes.STRING and serdes."),
+        ({"value_serde": json_of(Read)}, {"value_serde": Own()}, "value_serde (serdes.json_of(Re"),
+        (
+            {"timestamp_extractor": own_time},
+            {"timestamp_extractor": wallclock_timestamp},
+            "timestamp_extractor (own_time and wallclock_timestamp)",
+        ),
+    ],
+)
+def test_what_only_the_first_read_of_a_topic_would_have_is_refused(
+    builder: StreamsBuilder, read: Any, first: Any, second: Any, told: str
+) -> None:
+    builder.stream(**read, **first)
+    builder.stream(**read, **second)
+
+    with pytest.raises(TopologyError, match=rf"read 'a.*' with different {re.escape(told)}"):
+        builder.build()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"value_serde": STRING}, {"value_serde": STRING}),
+        ({"value_serde": STRING}, {}),
+        ({}, {"value_serde": JSON}),
+        ({"value_serde": json_of(Read)}, {"value_serde": json_of(Read)}),
+        ({"key_serde": Own()}, {"key_serde": Own()}),
+        ({"timestamp_extractor": own_time}, {"timestamp_extractor": own_time}),
+        ({"timestamp_extractor": own_time}, {}),
+        ({}, {"timestamp_extractor": own_time}),
+    ],
+)
+def test_a_topic_may_be_read_again_in_the_same_way(
+    builder: StreamsBuilder, first: Any, second: Any
+) -> None:
+    builder.stream("in", **first)
+    builder.stream("in", **second)
+
+    assert len(sources_of(builder)) == 1
 
 
 def test_repartition_spreads_by_the_present_key(builder: StreamsBuilder, drive: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -34,6 +35,8 @@ from pystreams.topology.operators.records.stateless import (
 from pystreams.topology.operators.user_processor import AnyProcessor
 from pystreams.topology.options.operation_options import Consumed
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
 
 @dataclass(frozen=True, eq=False)
 class StreamSourceNode(GraphNode):
@@ -48,18 +51,31 @@ class StreamSourceNode(GraphNode):
         _add_source(topology, self.name, self.topics, self.pattern, self.consumed)
 
     def check_reads_as(self, other: StreamSourceNode) -> None:
-        """Refuse to read for another source of the same topics that asks for another offset reset.
+        """Refuse to read for another source of the same topics that asks for something else.
+
+        Of serdes and extractors one of the two may leave out what the other one gives. Differs
+        from Kafka, which compares offset resets alone.
 
         Raises:
             TopologyError: It does.
         """
-        if self.consumed.offset_reset != other.consumed.offset_reset:
-            what = self.pattern.pattern if self.pattern else ", ".join(self.topics)
-            raise TopologyError(
-                f"streams {self.name!r} and {other.name!r} read {what!r} with different "
-                f"offset_reset ({self.consumed.offset_reset} and {other.consumed.offset_reset}): "
-                "use the same for both"
-            )
+        mine, its = self.consumed, other.consumed
+        if mine.offset_reset != its.offset_reset:
+            raise self._reads_otherwise(other, "offset_reset", mine.offset_reset, its.offset_reset)
+        for part in ("key_serde", "value_serde", "timestamp_extractor"):
+            one, another = getattr(mine, part), getattr(its, part)
+            if one is not None and another is not None and not _alike(one, another):
+                names = (getattr(found, "__name__", found) for found in (one, another))
+                raise self._reads_otherwise(other, part, *names)
+
+    def _reads_otherwise(
+        self, other: StreamSourceNode, option: str, one: object, another: object
+    ) -> TopologyError:
+        what = self.pattern.pattern if self.pattern else ", ".join(self.topics)
+        return TopologyError(
+            f"streams {self.name!r} and {other.name!r} read {what!r} with different {option} "
+            f"({one} and {another}): use the same for both"
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -314,3 +330,13 @@ def _add_source(
         timestamp_extractor=consumed.timestamp_extractor,
         offset_reset=consumed.offset_reset,
     )
+
+
+def _alike(one: object, other: object) -> bool:
+    """Return whether two may be the same; those that say nothing of themselves may be."""
+    if one == other:
+        return True
+    if type(one) is not type(other) or isinstance(one, FunctionType):
+        return False
+    silent = type(one).__repr__ is object.__repr__
+    return silent or _ADDRESS.sub("", repr(one)) == _ADDRESS.sub("", repr(other))
