@@ -195,6 +195,33 @@ def test_partitions_of_a_pattern_that_the_group_gave_out_are_waited_for(
     assert topics.partition_counts(assigned) == {"in-old": 1} | late
 
 
+def test_a_topic_of_a_pattern_that_was_deleted_is_counted_no_more_and_told_once() -> None:
+    builder = StreamsBuilder()
+    builder.stream(pattern="in-.*")
+    shown = {"in-old": 1, "in-new": 2}
+    topics = topics_of(builder, LateBroker(shown, {}))
+    topics.prepare()
+    del shown["in-new"]
+    with capture_logs() as logs:
+        topics.prepare()
+        topics.prepare()
+
+    assert topics.partition_counts() == {"in-old": 1}
+    assert [line["topics"] for line in logs if "gone" in line["event"]] == [["in-new"]]
+
+
+def test_a_topic_of_a_pattern_whose_partitions_internal_topics_need_is_missed() -> None:
+    builder = StreamsBuilder()
+    builder.stream(pattern="in-.*", key_serde=STRING, value_serde=STRING).group_by_key().count()
+    shown = {"in-old": 1, "in-new": 2}
+    topics = topics_of(builder, LateBroker(shown, {}))
+    topics.prepare()
+    del shown["in-new"]
+
+    with pytest.raises(TopologyError, match="changelog' has 2 partitions and needs 1"):
+        topics.prepare()
+
+
 def test_a_new_topic_that_two_patterns_match_is_refused_when_the_group_gives_it_out() -> None:
     builder = StreamsBuilder()
     builder.stream(pattern="in-.*", name="first")

@@ -358,6 +358,7 @@ class KafkaStreams(DiscoveringClient):
                 clock=self._clock,
                 identity=process,
                 partition_counts=topics.partition_counts,
+                recount=topics.prepare,
                 paused=self._paused,
                 restore_listener=self._restore_listener,
                 shut_down=partial(self._fail, leave_group=True),

@@ -11,8 +11,6 @@ The order in which a task looks at the broker is what makes a takeover exact. Fi
 is fenced, then the committed offsets are read, which waits for offsets pending in a transaction
 of the last owner; only then the changelogs' ends. Whatever the offsets cover lies below those
 ends, decided or not: the restore waits for what is not (see `restorer`).
-
-Spec: DESIGN "Groups": tasks follow partitions.
 """
 
 from __future__ import annotations
@@ -148,6 +146,12 @@ class TaskManager:
             elif task.state is TaskState.SUSPENDED:
                 task.revive()
                 self._pending[task_id] = 0.0
+
+    def complete(self) -> None:
+        """Make the tasks that lack nothing any more, now that topics of a pattern are gone."""
+        for task_id, needed in self._complete_tasks().items():
+            if task_id not in self.tasks:
+                self._make(task_id, needed)
 
     def revoke(self, partitions: Iterable[TopicPartition], *, keep: bool) -> None:
         """Give partitions up, after their tasks were committed.
@@ -383,12 +387,8 @@ class TaskManager:
         }
 
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
-        found = {
-            task.task_id: task
-            for partition in partitions
-            if (task := self._task_of.get(partition)) is not None
-        }
-        return list(found.values())
+        found = dict.fromkeys(map(self._task_of.get, partitions))
+        return [task for task in found if task is not None]
 
 
 def _initialize(producer: StreamsProducer) -> StreamsError | None:

@@ -84,6 +84,7 @@ class ThreadParts:
         directories: Locked task directories.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
+        recount: Asks the broker for these counts anew: topics that a pattern found may be gone.
         shut_down: Ends this process in order, as another one asks for; called with what to tell.
         paused: Set while nothing is to be processed or restored.
         restore_listener: Told of restores, or None.
@@ -103,6 +104,7 @@ class ThreadParts:
     clock: Clock
     identity: ProcessIdentity
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
+    recount: Callable[[], object]
     shut_down: Callable[[StreamsError], None]
     paused: threading.Event = field(default_factory=threading.Event)
     restore_listener: StateRestoreListener | None = None

@@ -23,7 +23,7 @@ from pystreams.runtime.cluster.internal_topics import (
 )
 from pystreams.runtime.cluster.new_topic import NewTopic
 from pystreams.runtime.ports import AdminPort
-from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions
+from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.topics")
@@ -99,8 +99,11 @@ class TopicManager:
             check_existing_topics(new, self._admin.partition_counts())
             _tell_created({topic.name for topic in new}, missed)
         with self._lock:
+            gone = self._found_by_patterns(self._partitions) - existing.keys()
             self._partitions = partitions
             self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
+        if gone:
+            _log.info("topics that a pattern has found are gone", topics=sorted(gone))
         return partitions
 
     def prepare_at_start(self, stop: threading.Event, clock: Clock) -> PartitionPlan:
@@ -143,6 +146,10 @@ class TopicManager:
         return internal_topics(
             self._plan, partitions, self._topic_config, self._additional_retention_ms
         )
+
+    def _found_by_patterns(self, partitions: PartitionPlan) -> set[str]:
+        by_pattern = [source for source in self._plan.sources() if source.pattern is not None]
+        return set(topics_of(self._plan, by_pattern, partitions.num_partitions))
 
     def _were_there(self, topics: Collection[str]) -> set[str]:
         """Return those topics that must have held something: what they are made of has been read.

@@ -62,7 +62,7 @@ class SimulatedBroker:
         self._was_away = False
         self._background: list[Callable[[], None]] = []
         self.group = GroupCoordinator(
-            lambda topic: len(self._topics[topic]),
+            lambda topic: len(self._topics.get(topic, ())),
             clock,
             session_timeout_ms=session_timeout_ms,
             incremental=incremental,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pystreams.errors import OffsetOutOfRangeError, RetriableClientError, TaskMigratedError
@@ -37,6 +38,7 @@ class SimulatedConsumer:
         self._client_id = client_id
         self._instance_id = instance_id
         self._topics: tuple[str, ...] = ()
+        self._patterns: tuple[str, ...] = ()
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
         self._positions: dict[TopicPartition, int | None] = {}
@@ -51,10 +53,9 @@ class SimulatedConsumer:
     def subscribe(
         self, topics: Sequence[str], patterns: Sequence[str], listener: RebalanceListener
     ) -> None:
-        """Join the group at the next poll. Patterns are not simulated."""
-        assert not patterns, "a simulated consumer reads named topics"
+        """Join the group at the next poll; what patterns match is looked at with each."""
         self._lifeline.pulse(f"{self._client_id} subscribe")
-        self._topics = tuple(topics)
+        self._topics, self._patterns = tuple(topics), tuple(patterns)
         self._listener = listener
 
     def poll(self, max_records: int, timeout_s: float) -> list[PartitionBatch]:
@@ -88,7 +89,7 @@ class SimulatedConsumer:
     def leave(self) -> None:
         """Leave the group at the next poll, unless it has subscribed again by then: before it."""
         self._lifeline.pulse(f"{self._client_id} leave")
-        self._topics = ()
+        self._topics = self._patterns = ()
         self._leaving = True
 
     def close(self, *, leave: bool = False) -> None:
@@ -121,7 +122,8 @@ class SimulatedConsumer:
         group = self._broker.group
         if self._leaving:
             self._leave(listener)
-        if not self._topics:
+        topics = self._wanted()
+        if not topics:
             return
         member = self._member
         if member is None or not group.knows(member):
@@ -129,14 +131,21 @@ class SimulatedConsumer:
             self._drop(lost)
             if lost:
                 listener.on_partitions_lost(lost)
-            self._member = member = group.join(self._client_id, self._topics, self._instance_id)
+            self._member = member = group.join(self._client_id, topics, self._instance_id)
             if group.rebalancing or group.incremental:
                 return
         group.touch(member)
+        if self._patterns and topics != member.topics:
+            group.resubscribe(member, topics)
         if group.incremental:
             self._reconcile(member, listener)
         else:
             self._rebalance(member, listener)
+
+    def _wanted(self) -> tuple[str, ...]:
+        there = sorted(self._broker.partition_counts()) if self._patterns else ()
+        found = (topic for topic in there if any(re.fullmatch(p, topic) for p in self._patterns))
+        return tuple(dict.fromkeys((*self._topics, *found)))
 
     def _rebalance(self, member: Member, listener: RebalanceListener) -> None:
         """Take part in the eager protocol."""

@@ -119,6 +119,11 @@ class GroupCoordinator:
         if self._members.pop(member.member_id, None) is not None:
             self.rebalance()
 
+    def resubscribe(self, member: Member, topics: tuple[str, ...]) -> None:
+        """Let a member read these topics from now on."""
+        member.topics = topics
+        self.rebalance()
+
     def knows(self, member: Member) -> bool:
         """Return whether this is still a member."""
         return member.member_id in self._members

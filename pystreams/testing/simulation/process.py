@@ -255,8 +255,15 @@ class SimulatedProcess:
     def _parts(self, index: int, partition_counts: Mapping[str, int]) -> ThreadParts:
         counts = dict(partition_counts)
 
-        def counts_of(_: Iterable[TopicPartition]) -> Mapping[str, int]:
+        def counts_of(assigned: Iterable[TopicPartition]) -> Mapping[str, int]:
+            if any(part.partition >= counts.get(part.topic, 0) for part in assigned):
+                recount()
             return counts
+
+        def recount() -> None:
+            counts.clear()
+            found = plan_partitions(self.plan, self._broker.partition_counts())
+            counts.update(found.num_partitions)
 
         return ThreadParts(
             plan=self.plan,
@@ -284,6 +291,7 @@ class SimulatedProcess:
                 newcomer=self.newcomer,
             ),
             partition_counts=counts_of,
+            recount=recount,
             shut_down=self._end,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=self.make_waiting_pool,

@@ -49,7 +49,8 @@ def errors_in(
     cluster: Cluster, clock: Clock | None = None, shown_after_s: float = 0.0
 ) -> ConsumerErrors:
     client, doing = cast("Consumer", cluster), "group 'app': polling"
-    return ConsumerErrors(client, doing, clock or Hours(), shown_after_s=shown_after_s)
+    clock, named = clock or Hours(), {"deleted", "there", "new", "topic"}
+    return ConsumerErrors(client, doing, clock, shown_after_s=shown_after_s, named=named)
 
 
 def missing(topic: str) -> tuple[KafkaError, Message]:
@@ -131,6 +132,12 @@ def test_a_silent_cluster_is_not_asked_with_each_poll() -> None:
 def test_a_pattern_that_nothing_matches_yet_is_no_error() -> None:
     cluster = Cluster()
     errors_in(cluster).take(*missing("^app-.*"))
+    assert cluster.answers == []
+
+
+def test_a_topic_that_a_pattern_had_found_may_be_deleted() -> None:
+    cluster = Cluster()
+    errors_in(cluster).take(*missing("app-deleted"))
     assert cluster.answers == []
 
 

@@ -118,7 +118,7 @@ class ConfluentConsumer:
         self, topics: Sequence[str], patterns: Sequence[str], listener: RebalanceListener
     ) -> None:
         """Join the group. Patterns are regular expressions matched against whole names."""
-        self._listener = listener
+        self._listener, self._errors.named = listener, frozenset(topics)
         # A name that begins with ^ is a pattern to librdkafka (and to the broker: KIP-848).
         wanted = [*topics, *(f"^({pattern.removeprefix('^')})$" for pattern in patterns)]
         self._client.subscribe(

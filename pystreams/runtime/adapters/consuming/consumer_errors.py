@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
@@ -42,12 +43,15 @@ class ConsumerErrors:
         doing: The start of an error's message.
         clock: Tells when to ask again.
         shown_after_s: For how long a topic may be missing that was created just now (s).
+        named: The topics that must be there. Others were found by patterns, and may be deleted: the
+            group shares out what is left.
     """
 
     client: Consumer
     doing: str
     clock: Clock = field(default_factory=SystemClock)
     shown_after_s: float = field(default=SHOWN_AFTER_S, kw_only=True)
+    named: Collection[str] = field(default=(), kw_only=True)
     _in_doubt: set[str] = field(default_factory=set, init=False)
     # Since when (s) a broker has been without them.
     _missing_since_s: dict[str, float] = field(default_factory=dict, init=False)
@@ -57,14 +61,14 @@ class ConsumerErrors:
         """Return when the consumer goes on by itself.
 
         Raises:
-            MissingSourceTopicError: A subscribed topic was deleted, or never was.
+            MissingSourceTopicError: A topic subscribed to by its name was deleted, or never was.
             FatalStreamsError: The consumer can't go on.
             TaskMigratedError: The member was fenced out of the group.
         """
         code = error.code()
         if code in MISSING_TOPIC:
-            topic = message.topic() or "^"
-            if not topic.startswith("^"):  # That nothing matches a pattern yet is no error.
+            topic = message.topic()
+            if topic is not None and topic in self.named:
                 self._in_doubt.add(topic)
                 self._ask(_ANSWER_TIMEOUT_S)
         elif code in OUT_OF_RANGE:

@@ -23,12 +23,18 @@ first task starts, and now and then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from zlib import crc32
 
-from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
-from pystreams.ids import TopicPartition, by_topic
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    FatalStreamsError,
+    RetriableClientError,
+    StreamsError,
+    TaskMigratedError,
+)
+from pystreams.ids import TaskId, TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.group_description import (
     GroupDescription,
@@ -206,9 +212,13 @@ class GroupWatch:
             self._look_in(_AGAIN_MS)
 
     def _judge_settled(self, group: GroupDescription, others: list[GroupMember]) -> None:
-        tasks = partitions_of_tasks(self._parts.plan, self._parts.partition_counts(()))
+        tasks = self._tasks()
+        unowned, of_patterns = self._unowned(group, tasks)
+        if of_patterns:  # Of these, topics may be deleted by now.
+            self._count_anew()
+            tasks = self._tasks()
         here, elsewhere = stranded(tasks, self._manager.assigned())
-        unread = here | self._unowned(group, tasks.values())
+        unread = here | unowned
         again = bool(unread) and self._is_to_be_seen_again()
         strangers = of_another_topology(others, self._parts.plan.reads, elsewhere)
         if unread and not again and self._may_share_out_anew(strangers):
@@ -230,15 +240,30 @@ class GroupWatch:
             self._shared_out_anew = 0
             self._seen_unread = False
 
+    def _tasks(self) -> dict[TaskId, list[TopicPartition]]:
+        return partitions_of_tasks(self._parts.plan, self._parts.partition_counts(()))
+
     def _unowned(
-        self, group: GroupDescription, tasks: Iterable[Collection[TopicPartition]]
-    ) -> set[TopicPartition]:
-        """Return what no member has; of topics found by a pattern, some may be deleted by now."""
-        plan = self._parts.plan
-        named = {*plan.source_topics(), *plan.repartition_topics()}
-        return group.unowned(
-            partition for needed in tasks for partition in needed if partition.topic in named
-        )
+        self, group: GroupDescription, tasks: Mapping[TaskId, Collection[TopicPartition]]
+    ) -> tuple[set[TopicPartition], set[TopicPartition]]:
+        """Return what no member has: of topics that the topology names, and that patterns found."""
+        unowned = group.unowned(partition for needed in tasks.values() for partition in needed)
+        topics = set(self._parts.plan.consumed()[0])
+        named = {partition for partition in unowned if partition.topic in topics}
+        return named, unowned - named
+
+    def _count_anew(self) -> None:
+        """Look which topics there are: tasks wait for those of a pattern that was deleted.
+
+        Raises:
+            TopologyError: Without them internal topics would have other numbers of partitions.
+        """
+        try:
+            self._parts.recount()
+        except (BrokerNotAvailableError, RetriableClientError) as error:
+            _log.debug("topics can't be counted", why=str(error))
+            return
+        self._manager.complete()
 
     # ------------------------------------------------------------------ stale shares
 
