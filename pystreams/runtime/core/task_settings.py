@@ -30,7 +30,8 @@ class TaskSettings:
         num_partitions: Returns the partition count of a topic by its real name.
         read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
             polled; False if it does not say.
-        present_ms: Tells the wall clock's time (ms); None where it moves with the task's alone.
+        monotonic_ms: Tells a time that never goes back (ms); None where it moves with the task's
+            wall clock alone.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
         global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
@@ -48,7 +49,7 @@ class TaskSettings:
     num_partitions: Callable[[str], int]
     read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
     operators: OperatorSettings = field(default_factory=OperatorSettings)
-    present_ms: Callable[[], int] | None = None
+    monotonic_ms: Callable[[], int] | None = None
     async_calls: Callable[[], AsyncCalls]
     topic_entries: Callable[[str], bytes] = lambda _: b""
     global_stores: GlobalStores = field(default_factory=GlobalStores)

@@ -63,17 +63,20 @@ class InputFlow:
             self._consumer().pause(sorted(new))
             self._paused |= new
 
-    def poll_timeout_s(self, timing: LoopTiming, now_ms: int) -> float:
+    def poll_timeout_s(self, timing: LoopTiming, monotonic_ms: float) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`.
 
-        Nor past the next try of a record, `now_ms` being the wall clock's time (ms).
+        Nor past the next try of a record.
+
+        Args:
+            monotonic_ms: What time it is.
         """
         timeout_ms = min(self._settings.poll_ms, timing.until_commit_ms() + 1)
         for task in self._manager.active.awaiting():
             if task.held.awaits_answers:
                 timeout_ms = min(timeout_ms, _ANSWERS_MS)
             if (retry_at_ms := task.held.retry_at_ms) is not None:
-                timeout_ms = min(timeout_ms, max(retry_at_ms - now_ms, 0))
+                timeout_ms = min(timeout_ms, max(retry_at_ms - monotonic_ms, 0))
         idle_ms = self._settings.max_task_idle_ms
         if idle_ms > 0 and any(task.buffered_records() for task in self._manager.active.in_turn()):
             timeout_ms = min(timeout_ms, idle_ms)

@@ -361,7 +361,7 @@ class TaskManager:
             replace(
                 self._settings,
                 read_to_end=lambda read: self._consumer().read_to_end(read),
-                present_ms=self._clock.now_ms,
+                monotonic_ms=lambda: int(self._clock.monotonic_ms()),
             ),
             lambda partition: self._consumer().known_lag(partition),
             self.standbys.promote(task_id, partitions),

@@ -1,8 +1,7 @@
 """Records that an operator holds back: a batch, calls that are under way, one to be tried again.
 
 A step returns, and what it was given goes on later: at the end of the run, when an answer has come,
-or when the wall clock says so. The task sees to it that nothing is committed before all of it has
-gone on.
+or at its time. The task sees to it that nothing is committed before all of it has gone on.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class HoldsRecords(Protocol):
 
     @property
     def retry_at_ms(self) -> int | None:
-        """When the first of them goes on, on the wall clock (ms); None if it waits for no time."""
+        """When the first of them goes on (monotonic ms); None if it waits for no time."""
 
     def go_on(self) -> None:
         """Send on what need not wait any longer."""

@@ -211,8 +211,8 @@ class TaskContext(Protocol):
     def hold_records(self, node: str, holder: HoldsRecords) -> None:
         """Let what a node holds back go on: after each run, between runs, before a commit."""
 
-    def present_ms(self) -> int:
-        """Return the wall clock's time (ms), for what is rare: `time` has that of the iteration."""
+    def monotonic_ms(self) -> int:
+        """Return a time (ms) that never goes back, for what is rare: it is asked for each time."""
 
     def end_run(self) -> None:
         """Let the run of records end with the present one."""

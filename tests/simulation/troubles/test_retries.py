@@ -231,6 +231,36 @@ def test_calls_again_are_counted_and_told_now_and_then(tmp_path: Path) -> None:
     assert (told["topic"], told["partition"], told["offset"]) == ("in", 0, 1)
 
 
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_wall_clock_that_jumps_neither_puts_a_retry_off_nor_hurries_it(
+    jump_ms: int, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, "exactly_once_v2")
+    service = Service(app)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.map_values(service, retry=Retry(on=TimeoutError, max=3, backoff_ms=500)).to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    process = app.process(topology=builder.build())
+    process.start()
+    service.down = True
+    app.feed("a", "b")
+    while not service.calls:
+        process.step()
+    failed_ms = app.clock.monotonic_ms()
+    app.clock.jump_ms(jump_ms)
+    service.down = False
+    while service.calls == 1 and app.clock.monotonic_ms() < failed_ms + 2000:
+        process.step()
+    waited_ms = app.clock.monotonic_ms() - failed_ms
+    app.run_until_processed(process)
+
+    assert 400 <= waited_ms <= 700
+    assert service.calls == 3
+    assert len(app.broker.committed_records("out")) == 2
+
+
 def test_many_records_of_one_wait_no_longer_than_a_transaction_may(tmp_path: Path) -> None:
     """A transaction may last 5 s, and each of them would wait for nearly 3."""
     app = Application(tmp_path, "exactly_once_v2", producer_transaction_timeout_ms=5000)

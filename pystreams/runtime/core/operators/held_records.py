@@ -59,7 +59,7 @@ class HeldRecords:
 
     @property
     def retry_at_ms(self) -> int | None:
-        """When a record is next tried again, on the wall clock (ms); None without any."""
+        """When a record is next tried again (monotonic ms); None without any."""
         times_ms = [holder.retry_at_ms for holder in self._holders]
         return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
 

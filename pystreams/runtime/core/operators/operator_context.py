@@ -69,7 +69,7 @@ class OperatorContext:
         unfinished: What operators have left for later.
         held: What operators hold back.
         async_calls: Makes asynchronous calls.
-        present_ms: Tells the wall clock's time (ms).
+        monotonic_ms: Tells a time that never goes back (ms).
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
         warnings: Tells of those, and of functions that are called again.
@@ -105,7 +105,7 @@ class OperatorContext:
         self.hold_records = self.held.add
         self.async_calls = settings.async_calls()
         self.end_run = end_run
-        self.present_ms = settings.present_ms or (lambda: time.now_ms)
+        self.monotonic_ms = settings.monotonic_ms or (lambda: time.now_ms)
         self.commit_requested = False
         self.dropped_records = 0
         self.warnings = RecordWarnings(task_id, record, time)

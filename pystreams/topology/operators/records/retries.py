@@ -6,8 +6,8 @@
                line: the record, and those that come behind it --> due --> function --> ...
 
 The step returns at once, and the run ends: the task takes nothing more while a record waits. It is
-the task's business when the wall clock makes the next call due, and that no commit covers what
-waits. Any operator will do whose step calls the user's function once, reports what that raises, and
+the task's business that the next call is made when it is due, and that no commit covers what waits.
+Any operator will do whose step calls the user's function once, reports what that raises, and
 forwards afterwards: a call that failed has left nothing behind.
 """
 
@@ -124,14 +124,14 @@ class _RetriedRecords:
             self._line.append(waiting)
             return
         # Many that one record has led to may wait one after the other: no longer than a commit may.
-        self._until_ms = self._task.present_ms() + self._task.settings.max_call_ms
+        self._until_ms = self._task.monotonic_ms() + self._task.settings.max_call_ms
         self._failed(waiting)
 
     def go_on(self) -> None:
         """See `HoldsRecords`."""
         line, present, message = self._line, self._present, self._present.message
-        time = self._task.time
-        while line and (self.retry_at_ms is None or time.now_ms >= self.retry_at_ms):
+        now_ms = self._task.monotonic_ms()  # Once: slow calls without a pause are to let others go.
+        while line and (self.retry_at_ms is None or now_ms >= self.retry_at_ms):
             waiting = line.popleft()
             self.retry_at_ms = None
             present.message = waiting.message
@@ -157,7 +157,7 @@ class _RetriedRecords:
             self._task.report_error(error, self._name, waiting.attempts)
             return
         self._task.called_again(self._name, error)
-        due_ms = self._task.present_ms() + (retry.backoff_ms << (waiting.attempts - 1))
+        due_ms = self._task.monotonic_ms() + (retry.backoff_ms << (waiting.attempts - 1))
         self.retry_at_ms = min(due_ms, self._until_ms)
         self._line.appendleft(waiting)
         self._task.end_run()
