@@ -292,6 +292,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "manages_offsets",
         "max_uncommitted_bytes",
         "metered_methods",
+        "needs_flush",
         "read_only",
         "restore",
         "rollback",
