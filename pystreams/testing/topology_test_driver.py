@@ -32,6 +32,7 @@ from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.runtime.settings import global_task_settings
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
@@ -287,8 +288,8 @@ class TopologyTestDriver:
 
     def _fill_nothing(self) -> GlobalTask:
         """Open the global stores."""
-        counts = dict.fromkeys(self._plan.global_topics(), 1)
-        task = GlobalTask(self._plan, self._settings(), counts)
+        settings = global_task_settings(self._config, self._settings())
+        task = GlobalTask(self._plan, settings, dict.fromkeys(self._plan.global_topics(), 1))
         task.state.open(self._directory_of("global"))
         task.start(self._now_ms)
         return task

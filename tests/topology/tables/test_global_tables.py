@@ -461,6 +461,20 @@ def test_processor_of_a_global_store_can_not_schedule(builder: StreamsBuilder, d
         drive()
 
 
+def test_what_fails_in_a_global_store_goes_to_the_processing_handler_only_if_that_is_enabled(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    builder.add_global_store(lengths(), "words", KeepLength, key_serde=STRING)
+    asking = drive(
+        processing_exception_handler="continue", processing_exception_handler_global_enabled=True
+    )
+    failing = drive(processing_exception_handler="continue")
+
+    asking.create_input_topic("words", STRING, STRING).pipe_input("a", None)
+    with pytest.raises(ProcessingError, match="raised TypeError"):
+        failing.create_input_topic("words", STRING, STRING).pipe_input("a", None)
+
+
 def test_what_the_application_writes_to_a_global_topic_is_in_the_store(
     builder: StreamsBuilder,
     orders: KStream[str, str],
