@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ EVERY_HANDLER: dict[str, Any] = {
     f"{stage}_exception_handler": "continue"
     for stage in ("deserialization", "processing", "production")
 }
+UNTYPED: Any = ErrorHandlerResponse
 BAD = b"\xff\xfe"
 
 
@@ -182,6 +184,54 @@ def test_function_that_raises_stops_the_application(builder: StreamsBuilder, dri
 
     with pytest.raises(ProcessingError, match="handler of processing errors raised"):
         driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"k", b"0", 1)
+
+
+@pytest.mark.parametrize("stage", ["deserialization", "processing", "production"])
+@pytest.mark.parametrize("answer", [None, "continue", True, ErrorResponse])
+def test_answer_of_a_handler_that_is_none_is_refused_with_the_error_it_was_asked_about(
+    builder: StreamsBuilder, drive: Any, stage: str, answer: Any
+) -> None:
+    value = failing_at(builder, stage)
+    driver = drive(**{f"{stage}_exception_handler": lambda *_: answer}, **QUEUE)
+
+    with pytest.raises(ProcessingError) as caught:
+        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"k", value, 1)
+
+    told = str(caught.value)
+    assert f"the handler of {stage} errors returned {answer!r}: return ErrorResponse.CONT" in told
+    assert "It was asked about the record at in-0 offset 0, on which node 'KSTREAM-" in told
+    assert type(caught.value.__cause__).__name__ in told
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda _: UNTYPED.resume("dead"), "DeadLetterRecord, not 'dead'"),
+        (UNTYPED.resume, "put it into a list"),
+        (lambda letter: UNTYPED.resume([letter, ("dead", b"k")]), "not ('dead', b'k'"),
+        (lambda _: UNTYPED.resume(7), "DeadLetterRecord, not 7"),
+        (lambda _: UNTYPED("continue"), "result is an ErrorResponse, not 'continue'"),
+        (
+            lambda letter: UNTYPED(ErrorResponse.CONTINUE, [letter, None]),
+            "DeadLetterRecord, not None",
+        ),
+    ],
+)
+def test_response_of_what_is_no_dead_letter_is_refused_where_it_is_made(
+    builder: StreamsBuilder, drive: Any, make: Any, told: str
+) -> None:
+    value = failing_at(builder, "processing")
+
+    def answer(context: ErrorContext, error: Exception) -> ErrorHandlerResponse:
+        response: ErrorHandlerResponse = make(dead_letter_record(context, error, "dead"))
+        return response
+
+    driver = drive(processing_exception_handler=answer)
+
+    with pytest.raises(
+        ProcessingError, match=f"handler of processing errors raised TypeError.*{re.escape(told)}"
+    ):
+        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"k", value, 1)
 
 
 def test_record_of_a_global_table_that_can_not_be_read_is_a_dead_letter(

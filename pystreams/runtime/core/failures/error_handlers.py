@@ -10,6 +10,7 @@ Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing), KI
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -50,15 +51,29 @@ class ErrorHandlerResponse:
     Attributes:
         dead_letter_queue_records: Sent together with what the record's neighbours have led to:
             in the same transaction under exactly-once.
+
+    Raises:
+        TypeError: The result is none, or a dead letter is.
     """
 
     result: ErrorResponse
     dead_letter_queue_records: tuple[DeadLetterRecord, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse what is no answer, while the handler's line is there to be told."""
+        if not isinstance(self.result, ErrorResponse):
+            raise TypeError(f"result is an ErrorResponse, not {self.result!r}")
+        letters = _checked_letters(self.dead_letter_queue_records)
+        object.__setattr__(self, "dead_letter_queue_records", letters)
+
     @classmethod
     def resume(cls, dead_letter_queue_records: Iterable[DeadLetterRecord] = ()) -> Self:
-        """Drop the record, send these dead letters and no other, and go on."""
-        return cls(ErrorResponse.CONTINUE, tuple(dead_letter_queue_records))
+        """Drop the record, send these dead letters and no other, and go on.
+
+        Raises:
+            TypeError: One is no dead letter.
+        """
+        return cls(ErrorResponse.CONTINUE, _checked_letters(dead_letter_queue_records))
 
     @classmethod
     def fail(cls) -> Self:
@@ -69,6 +84,19 @@ class ErrorHandlerResponse:
     def retry(cls) -> Self:
         """Go on from the last commit; see `ErrorResponse.RETRY`."""
         return cls(ErrorResponse.RETRY)
+
+
+def _checked_letters(given: object) -> tuple[DeadLetterRecord, ...]:
+    takes = "dead_letter_queue_records takes an iterable of DeadLetterRecord"
+    if isinstance(given, DeadLetterRecord):
+        raise TypeError(f"{takes}, not one alone: put it into a list")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{takes}, not {given!r}")
+    letters = tuple(given)
+    for letter in letters:
+        if not isinstance(letter, DeadLetterRecord):
+            raise TypeError(f"{takes}, not {letter!r}; dead_letter_record(...) makes one")
+    return letters
 
 
 ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse | ErrorHandlerResponse]
@@ -145,29 +173,46 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
     """Return what a handler says about a failed record.
 
     Raises:
-        ProcessingError: The handler itself raised, which stops the application, as in Kafka.
+        ProcessingError: The handler itself raised, or what it returned is no answer; that stops
+            the application, as in Kafka.
     """
     try:
-        response = handler(context, error)
-        if isinstance(response, ErrorHandlerResponse):
-            return response
-        return ErrorHandlerResponse(response)
+        response: object = handler(context, error)
     except Exception as raised:
-        task = "" if context.task_id is None else f"task {context.task_id}: "
-        by = "the producer" if context.node is None else f"node {context.node!r}"
-        message = (
-            f"{task}the handler of {context.stage} errors raised {type(raised).__name__}: {raised};"
-            f" fix it. It was asked about {where(context)}, on which {by} raised "
-            f"{type(error).__name__}: {error}"
-        )
-        raise ProcessingError(
-            message,
-            task_id=context.task_id,
-            node=context.node,
-            topic=context.topic,
-            partition=context.partition,
-            offset=context.offset,
-        ) from raised
+        told = f"raised {type(raised).__name__}: {raised}; fix it"
+        raise _no_answer(context, error, told) from raised
+    if isinstance(response, ErrorResponse):
+        return ErrorHandlerResponse(response)
+    if isinstance(response, ErrorHandlerResponse):
+        return response
+    told = (
+        f"returned {reprlib.repr(response)}: return ErrorResponse.CONTINUE or ErrorResponse.FAIL, "
+        "or an ErrorHandlerResponse"
+    )
+    raise _no_answer(context, error, told) from error
+
+
+def _no_answer(context: ErrorContext, error: Exception, told: str) -> ProcessingError:
+    """Return the error of a handler that has not answered.
+
+    Args:
+        error: What it was asked about.
+        told: What it did, and the cure.
+    """
+    task = "" if context.task_id is None else f"task {context.task_id}: "
+    by = "the producer" if context.node is None else f"node {context.node!r}"
+    message = (
+        f"{task}the handler of {context.stage} errors {told}. It was asked about "
+        f"{where(context)}, on which {by} raised {type(error).__name__}: {error}"
+    )
+    return ProcessingError(
+        message,
+        task_id=context.task_id,
+        node=context.node,
+        topic=context.topic,
+        partition=context.partition,
+        offset=context.offset,
+    )
 
 
 def in_attempts(attempts: int) -> str:
