@@ -236,6 +236,7 @@ def three(key: str, value: str, so_far: str) -> Any:
 
 
 OTHER: Any = two
+THREE: Any = three
 
 
 @pytest.mark.parametrize(
@@ -287,6 +288,49 @@ def test_function_of_other_parameters_is_shown_with_the_cure(builder: StreamsBui
     )
     with pytest.raises(TopologyError, match=expected):
         stream.map_values(two)
+
+
+async def awaited(key: str, value: str) -> Any:
+    """Take both, and time."""
+
+
+@pytest.mark.parametrize(
+    ("declare", "called_with"),
+    [
+        (lambda s: s.flat_map_values(two), "key, value"),
+        (lambda s: s.map_values_batch(two), "keys, values"),
+        (lambda s: s.map_values_async(awaited), "key, value"),
+        (lambda s: s.join(s.to_table(), three), "key, value, row"),
+        (lambda s: s.to_table().join(s.to_table(), three), "key, value, other_value"),
+        (lambda s: s.to_table().join(s.to_table(), two, foreign_key=two), "key, value"),
+    ],
+)
+def test_the_key_is_offered_by_operations_that_can_give_it(
+    builder: StreamsBuilder, declare: Any, called_with: str
+) -> None:
+    with pytest.raises(TopologyError, match=rf"; with_key=True calls it with \({called_with}\)$"):
+        declare(builder.stream("in"))
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda s: s.group_by_key().aggregate(one, three),
+        lambda s: s.group_by_key().reduce(three),
+        lambda s: s.group_by_key().aggregate(aggregations.mean(OTHER)),
+        lambda s: s.process(one),
+        lambda s: s.to_table().transform_values(one),
+        lambda s: s.to("out", partitioner=lambda a, b, c, d, e: 0),
+        lambda s: StreamsBuilder().stream("in", timestamp_extractor=THREE),
+    ],
+)
+def test_no_key_is_offered_by_operations_that_have_no_such_option(
+    builder: StreamsBuilder, declare: Any
+) -> None:
+    with pytest.raises(TopologyError, match=r"calls its function with \(") as refused:
+        declare(builder.stream("in"))
+
+    assert "with_key" not in str(refused.value)
 
 
 @pytest.mark.parametrize("given", [None, 7])

@@ -29,13 +29,16 @@ class Initializer(Protocol[Aggregate_co]):
         """Return a new one."""
 
 
-def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
+def checked(
+    function: Function, operation: str, parameters: tuple[str, ...], keyed: tuple[str, ...] = ()
+) -> Function:
     """Return the function if it can be called with these parameters.
 
     Args:
         function: The user's function; built-in ones that don't tell their parameters pass.
         operation: What it is for, such as "filter"; begins the error's message.
         parameters: What it will be called with, by position.
+        keyed: What `with_key=True` has it called with; nothing where there is no such option.
 
     Raises:
         TopologyError: It is no function, is async, or takes other parameters; says which are
@@ -43,10 +46,12 @@ def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> 
     """
     if callable(function):
         refuse_async(function, operation)
-    return checked_async(function, operation, parameters)
+    return checked_async(function, operation, parameters, keyed)
 
 
-def checked_async(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
+def checked_async(
+    function: Function, operation: str, parameters: tuple[str, ...], keyed: tuple[str, ...] = ()
+) -> Function:
     """Return the function, which may be async, if it can be called with these parameters.
 
     Raises:
@@ -64,8 +69,8 @@ def checked_async(function: Function, operation: str, parameters: tuple[str, ...
     name = getattr(function, "__qualname__", repr(function))
     taken = ", ".join(signature.parameters)
     message = f"{operation} calls its function with ({expected}), but {name} takes ({taken})"
-    if parameters[:1] != ("key",) and _accepts(signature, ("key", *parameters)):
-        message += f"; with_key=True calls it with (key, {expected})"
+    if keyed and _accepts(signature, keyed):
+        message += f"; with_key=True calls it with ({', '.join(keyed)})"
     raise TopologyError(message)
 
 
@@ -143,7 +148,8 @@ def with_or_without_key(
     Raises:
         TopologyError: As `checked` does.
     """
-    return checked(function, operation, ("key", *parameters) if with_key else parameters)
+    keyed = ("key", *parameters)
+    return checked(function, operation, keyed if with_key else parameters, keyed)
 
 
 def of_key_and_value(function: Callable[..., Any], *, with_key: bool) -> Callable[[Any, Any], Any]:

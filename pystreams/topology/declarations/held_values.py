@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from pystreams.errors import TopologyError
 from pystreams.topology.contracts.held_records import CallLimits
-from pystreams.topology.contracts.user_functions import VALUE, checked, checked_async
+from pystreams.topology.contracts.user_functions import KEY_VALUE, VALUE, checked, checked_async
 from pystreams.topology.operators.records.async_calls import MapValuesAsyncOperator
 from pystreams.topology.operators.records.batches import MapValuesBatchOperator
 
@@ -30,8 +30,8 @@ def in_batches(
     Raises:
         TopologyError: The mapper takes other parameters, or the number is out of range.
     """
-    operation = "map_values_batch"
-    checked(mapper, operation, ("keys", "values") if with_key else ("values",))
+    operation, keyed = "map_values_batch", ("keys", "values")
+    checked(mapper, operation, keyed if with_key else ("values",), keyed)
     _check_number(operation, "max_batch", max_batch, 1)
     return MapValuesBatchOperator(mapper=mapper, with_key=with_key, max_batch=max_batch)
 
@@ -48,7 +48,7 @@ def awaited(
     unknown = set(options) - AsyncOptions.__annotations__.keys()
     if unknown:
         raise TopologyError(f"{operation}: unknown option {min(unknown)!r}")
-    checked_async(mapper, operation, ("key", *VALUE) if with_key else VALUE)
+    checked_async(mapper, operation, KEY_VALUE if with_key else VALUE, KEY_VALUE)
     max_in_flight = options.get("max_in_flight", 100)
     limits = CallLimits(
         timeout_ms=options.get("timeout_ms", 5000),
