@@ -169,6 +169,7 @@ class _GlobalContext(OperatorContext):
     """
 
     stores_of_process: Mapping[str, StateStore]
+    skips_by = f"{OperatorContext.skips_by} and processing.exception.handler.global.enabled=true"
 
     def global_store(self, name: str, reader: str) -> Any:
         """Return a view of another global store, filled or not; None if there is none."""

@@ -73,7 +73,10 @@ class OperatorContext:
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
         warnings: Tells of those, and of functions that are called again.
+        skips_by: What has records skipped that fail in processing, in an error's words.
     """
+
+    skips_by = "processing.exception.handler=continue"
 
     def __init__(
         self,
@@ -268,7 +271,7 @@ class OperatorContext:
         message = (
             f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__}"
             f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "
-            "processing.exception.handler=continue to skip such records"
+            f"{self.skips_by} to skip such records"
         )
         raise ProcessingError(
             message,
