@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pystreams.stores.dirty_map.merged_range import merged_entries
 from pystreams.stores.time_segments.segments import (
+    MAX_TIME,
     SEGMENT_ID_BYTES,
     Segments,
     segment_id_of,
@@ -92,7 +93,8 @@ class SegmentedReader:
         After a restart the stream time is a lower bound, but one of the newest segment.
         """
         interval_ms = self._interval_ms
-        return self._time.stream_time // interval_ms * interval_ms + interval_ms - 1
+        last = self._time.stream_time // interval_ms * interval_ms + interval_ms - 1
+        return min(last, MAX_TIME)
 
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""

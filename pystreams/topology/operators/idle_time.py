@@ -22,6 +22,9 @@ NEVER = -1
 
 NOTHING_WAITS = -1
 
+_LAST_TIME = (1 << 63) - 1
+"""The highest time (ms) a record can have: what waits for a later one stays."""
+
 
 def go_on_while_idle(
     node: NodeContext,
@@ -37,7 +40,7 @@ def go_on_while_idle(
         timeout_ms: How long silence is to last first, on the wall clock (ms); None moves nothing.
         stream_time: Returns the operator's stream time (ms), -1 before the first record.
         waits_until: Returns the stream time (ms) at which nothing waits any more;
-            `NOTHING_WAITS` if nothing does now.
+            `NOTHING_WAITS` if nothing does now. It may be later than any record can be.
         move_to: Called with the new stream time (ms), which is higher: sends on what that closes,
             and sees to it that it is committed.
     """
@@ -49,13 +52,13 @@ def go_on_while_idle(
         nonlocal silent_since_ms, told_ms
         if since_ms != silent_since_ms:
             silent_since_ms, told_ms = since_ms, 0
-        now, end = stream_time(), waits_until()
+        now, end = stream_time(), min(waits_until(), _LAST_TIME)
         # Not from where silence began: what other operators sent meanwhile may have moved it.
         then = min(now + elapsed_ms - told_ms, end)
         told_ms = elapsed_ms
         if now >= 0 and then > now:
             move_to(then)
-            return then < waits_until()
+            return then < min(waits_until(), _LAST_TIME)
         return now < end
 
     node.task.on_idle_input(timeout_ms, go_on)

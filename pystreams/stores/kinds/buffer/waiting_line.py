@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -22,8 +21,8 @@ from pystreams.stores.kinds.buffer.waiting_record import (
     Waiting,
 )
 
-NEVER = sys.maxsize
-"""Later than any time (ms)."""
+NEVER = 1 << 63
+"""Later than any time (ms) that a record can have."""
 _timestamp = itemgetter(TIMESTAMP)
 
 Place = tuple[int, bytes]

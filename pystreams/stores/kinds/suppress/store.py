@@ -69,8 +69,8 @@ PORTION_BYTES = 1 << 20
 """How much leaves at once."""
 _LEAST_BYTES = 1 << 10
 """What each change counts in that, at least; many small ones take room as well."""
-NEVER = sys.maxsize
-"""The earliest time of an empty buffer."""
+NEVER = 1 << 63
+"""The earliest time (ms) of an empty buffer: later than any that a record can have."""
 _NOT_KNOWN = -sys.maxsize
 
 _Known = tuple[bytes | None, int, int]
