@@ -62,7 +62,7 @@ class StateChange(NamedTuple):
     """A record has changed an entry of a store.
 
     Attributes:
-        key: The entry's key.
+        key: The entry's key; of what an outer join holds back with its time and side.
         times: The times (ms) in its key, by name: a window's, a session's.
         old: What it was, as the changelog has it; None where there was nothing.
         new: What it is now; None where it was deleted.
@@ -185,19 +185,20 @@ class _StoreReader:
         self._spec = spec = plan.spec_of(store)
         serdes = spec.filled_serdes(config.default_key_serde, config.default_value_serde)
         topic = plan.changelog_topic(store)
-        self._key, self._value = (
+        read_key, read_value = (
             _or_bytes(bytes if serde is None else readers_deserializer(serde, topic))
             for serde in serdes
         )
+        self._key, self._value = map(_or_bytes, spec.kind.entry_readers(read_key, read_value))
         self.held: dict[bytes | None, bytes | None] = {}
 
     def change(self, record: ProducedRecord) -> StateChange:
         """Return what a record changes; from now on it is held."""
         logged, new, timestamp, _ = record
         old, self.held[logged] = self.held.get(logged), new
-        key, times = self._spec.parts_of_key(logged or b"")
-        was, now = self._value(old), self._value(new)
-        return StateChange(self._spec.name, self._key(key), times, was, now, timestamp)
+        _, times = self._spec.parts_of_key(logged or b"")
+        key, was, now = self._key(logged or b""), self._value(old), self._value(new)
+        return StateChange(self._spec.name, key, times, was, now, timestamp)
 
 
 def _or_bytes(read: Callable[..., Any]) -> Callable[..., Any]:

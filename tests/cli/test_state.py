@@ -16,6 +16,10 @@ from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.applications.state import state
 from pystreams.record import OutputBuffer
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
+from pystreams.topology.operators.joins.held_back_serdes import (
+    LeftOrRightValue,
+    TimestampedKeyAndJoinSide,
+)
 
 CODE = """
 from pystreams import *
@@ -29,7 +33,11 @@ grouped.windowed_by(TimeWindows.of_size_with_no_grace(10)).count(name="windows")
 grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10)).count(name="sessions")
 rows = builder.stream("rows")
 rows.to_table(materialized=Materialized(name="versions", history_retention_ms=100_000))
+left, right = builder.stream("left"), builder.stream("right")
+windows = JoinWindows.of_time_difference_with_no_grace(10)
+left.outer_join(right, lambda one, other: one, windows, store_name="meeting")
 """
+HELD_BACK = "meeting-outer-shared-join-store"
 
 
 class Host:
@@ -128,6 +136,28 @@ def test_windows_sessions_and_versions_have_their_times(host: Host) -> None:
     assert [(entry["value"]["n"], entry["timestamp"]) for entry in told] == [(1, 1), (2, 2)]
 
 
+def test_what_an_outer_join_holds_back_has_its_time_and_side(host: Host) -> None:
+    def hold_back(store: Any) -> None:
+        for time, is_left, key, value in (
+            (5, False, "customer-1", "a"),
+            (5, False, "customer-1", "b"),
+            (7, True, "k", None),
+        ):
+            waiting = TimestampedKeyAndJoinSide(time, is_left, key)
+            store.put(waiting, LeftOrRightValue(is_left, value))
+
+    host.fill(HELD_BACK, hold_back)
+
+    customer = '{"timestamp":5,"left":false,"key":"customer-1"}'
+    values = '[{"left":false,"value":"a"},{"left":false,"value":"b"}]'
+    k = '{"timestamp":7,"left":true,"key":"k"}\t[{"left":true,"value":null}]'
+    assert host.ask("scan", HELD_BACK).stdout == f"{customer}\t{values}\n{k}\n"
+    assert host.ask("get", HELD_BACK, "k").stdout == f"{k}\n"
+    told = json.loads(host.ask("get", HELD_BACK, "customer-1", "--json").stdout)
+    assert (told["key"], told["value"]) == (json.loads(customer), json.loads(values))
+    assert host.ask("get", HELD_BACK, "customer").exit_code == 1
+
+
 def test_a_running_application_is_read_as_of_its_last_flush_and_not_disturbed(host: Host) -> None:
     host.fill("counts", put_counts(a=1))
     with host.opened("counts") as store:
@@ -180,7 +210,8 @@ def test_what_is_not_there_is_told_with_what_is(host: Host, tmp_path: Path) -> N
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     assert "store 'counts' has nothing of 'x'" in nothing.stderr
     assert unknown.exit_code == 2
-    assert "it has: counts, sessions, versions, windows" in unknown.stderr
+    assert "it has: counts, meeting-outer-other-join-store, " in unknown.stderr
+    assert "sessions, versions, windows)" in unknown.stderr
     assert absent.exit_code == 1
     assert "no store 'windows' in the directory (there is: counts)" in absent.stderr
     assert empty.exit_code == 1

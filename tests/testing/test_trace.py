@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import StreamsBuilder, TimeWindows, Topology
+from pystreams import JoinWindows, StreamsBuilder, TimeWindows, Topology
 from pystreams.serdes import LONG, STRING
 from pystreams.testing import Hop, StateChange, TopologyTestDriver, TraceEvent, Written
 
@@ -78,6 +78,22 @@ def test_the_times_of_a_window_are_told_beside_its_key() -> None:
 
     assert changes == [
         StateChange("counts", "a", {"window_start": 20, "window_end": 30}, None, 1, 25)
+    ]
+
+
+def test_what_an_outer_join_holds_back_is_told_with_its_time_and_side() -> None:
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, value_serde=STRING) for topic in ("left", "words"))
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    left.outer_join(right, lambda *_: "never", windows, store_name="meeting")
+    events = traced(builder.build(), ("k", "sea", 5), ("k", "sky", 5))
+    held_back = "meeting-outer-shared-join-store"
+    changes = [event for event in events if isinstance(event, StateChange)]
+
+    sea, sky = (False, "sea"), (False, "sky")
+    assert [change for change in changes if change.store == held_back] == [
+        StateChange(held_back, (5, False, "k"), {}, None, [sea], 5),
+        StateChange(held_back, (5, False, "k"), {}, [sea], [sea, sky], 5),
     ]
 
 

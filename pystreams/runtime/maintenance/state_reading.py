@@ -77,9 +77,10 @@ class StoredEntry(NamedTuple):
     """One entry of a store, for readers.
 
     Attributes:
-        key: Its key; bytes where the store's keys are no user's.
+        key: Its key; bytes where the store's keys are no user's; of what an outer join holds back
+            with its time and side.
         times: The times (ms) in its key, by name: a window's, a session's.
-        value: Its value, likewise.
+        value: Its value, likewise; of what an outer join holds back a list.
         timestamp: The time (ms) of the record that wrote it; since when a version is valid.
     """
 
@@ -121,6 +122,9 @@ class StateReader:
         config: Its default serdes stand in where a store has none of its own.
         stores: The files, of one application.
 
+    Attributes:
+        key_serde: The serde of records' keys; None where nobody knows them.
+
     Raises:
         TopologyError: The topology has no such store.
         StreamsError: The directory has none.
@@ -140,9 +144,9 @@ class StateReader:
             raise StreamsError(f"there is no store {name!r} in the directory (there is: {there})")
         self._topic = plan.changelog_topic(name)
         self._config = config
-        self.key_serde, self._value_serde = self._builder.spec.filled_serdes(
-            config.default_key_serde, config.default_value_serde
-        )
+        spec = self._builder.spec
+        self._serdes = spec.filled_serdes(config.default_key_serde, config.default_value_serde)
+        self.key_serde = spec.kind.record_key_serde(self._serdes[0])
 
     def entries(self, key: bytes | None = None) -> Iterator[StoredEntry]:
         """Give the entries, task by task, in the order of the store's own keys.
@@ -153,12 +157,17 @@ class StateReader:
         Raises:
             StateStoreError: The store can't be read, or is of another kind than the topology's.
         """
+        spec = self._builder.spec
+        read_key, read_value = spec.kind.entry_readers(
+            *(_reader(serde, self._topic) for serde in self._serdes)
+        )
         for stored in self._stores:
             with self._opened(stored) as store:
-                for record in store.changelog_records():
-                    entry = self._entry(stored.task_id, record, key)
-                    if entry is not None:
-                        yield entry
+                for logged, value, timestamp, _ in store.changelog_records():
+                    found, times = spec.parts_of_key(logged or b"")
+                    if value is not None and (key is None or key == found):
+                        entry = read_key(logged or b""), times, read_value(value), timestamp
+                        yield StoredEntry(stored.task_id, *entry)
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Give changelog records that restore the store, those of all tasks.
@@ -169,17 +178,6 @@ class StateReader:
         for stored in self._stores:
             with self._opened(stored) as store:
                 yield from store.changelog_records()
-
-    def _entry(
-        self, task_id: TaskId, record: ProducedRecord, wanted: bytes | None
-    ) -> StoredEntry | None:
-        logged, value, timestamp, _ = record
-        key, times = self._builder.spec.parts_of_key(logged or b"")
-        if value is None or (wanted is not None and key != wanted):
-            return None
-        read_key = _reader(self.key_serde, self._topic)
-        read_value = _reader(self._value_serde, self._topic)
-        return StoredEntry(task_id, read_key(key), times, read_value(value), timestamp)
 
     @contextmanager
     def _opened(self, stored: StoreOnDisk) -> Iterator[Any]:

@@ -30,6 +30,9 @@ RowLookup = Callable[[Any], tuple[Any, int]]
 ValuesNear = Callable[[Any, int, int], Iterable[tuple[int, Any]]]
 """Called with (key, first time, last time), both inclusive (ms); returns (time, value) in order."""
 
+Reader = Callable[[bytes], Any]
+"""Called with bytes; returns what they mean."""
+
 
 class StoreEngine(Enum):
     """Where a store keeps its bytes; the values are those of `default.dsl.store`."""
@@ -200,6 +203,19 @@ class StoreKind:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
 
+    def key_in(self, logged: bytes) -> bytes:
+        """Return the record's key in a logged key."""
+        layout = self.key_layout
+        return logged[layout.head_bytes : len(logged) - layout.tail_bytes]
+
+    def entry_readers(self, read_key: Reader, read_value: Reader) -> tuple[Reader, Reader]:
+        """Return what shows logged keys and values, made of what the spec's serdes read with."""
+        return lambda logged: read_key(self.key_in(logged)), read_value
+
+    def record_key_serde(self, key_serde: Serde[Any] | None) -> Serde[Any] | None:
+        """Return the serde of what `key_in` returns, given the spec's; None if nobody knows it."""
+        return key_serde
+
     def form(self, spec: StoreSpec) -> str:
         """Return as what a store is read and written: `get_<form>` of the test driver gives it.
 
@@ -319,13 +335,12 @@ class StoreSpec:
 
     def parts_of_key(self, logged: bytes) -> tuple[bytes, dict[str, int]]:
         """Return the record's key in a logged key, and the times (ms) beside it, by name."""
-        layout = self.kind.key_layout
         times = {
             name: int.from_bytes(logged[len(logged) - time.from_end :][:8], signed=True)
             + time.plus_ms
             for name, time in self.kind.key_times(self.retention).items()
         }
-        return logged[layout.head_bytes : len(logged) - layout.tail_bytes], times
+        return self.kind.key_in(logged), times
 
     @property
     def metrics_scope(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import KeyLayout, Reader, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.of_spec import dirty_map
-from pystreams.stores.kinds.list.store import ListValueStore
+from pystreams.stores.kinds.list.store import ListValueStore, values_of
 
 if TYPE_CHECKING:
+    from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueEngine
 
 
@@ -22,6 +23,14 @@ class ListKind(StoreKind):
     def build(self, spec: StoreSpec, engine: KeyValueEngine) -> ListValueStore[Any, Any]:
         """Return a new store; it has no record cache, whatever the spec."""
         return ListValueStore(dirty_map(spec, engine), spec.key_serde, spec.value_serde)
+
+    def entry_readers(self, read_key: Reader, read_value: Reader) -> tuple[Reader, Reader]:
+        """Return what shows a key with its time and side, and all values."""
+        return read_key, lambda stored: [read_value(value) for value in values_of(stored)]
+
+    def record_key_serde(self, key_serde: Serde[Any] | None) -> Serde[Any] | None:
+        """Return the serde inside that of keys."""
+        return getattr(key_serde, "inner", None)
 
 
 LIST = ListKind()
