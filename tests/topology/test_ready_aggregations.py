@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import math
 import sys
+from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -21,6 +24,7 @@ from pystreams import (
     aggregations,
 )
 from pystreams.serdes import DOUBLE, JSON, LONG, STRING
+from pystreams.testing import TopologyTestDriver
 from pystreams.topology.aggregations import Aggregation, state_bytes
 
 ANY: Any = None
@@ -346,6 +350,55 @@ def test_numbers_that_json_would_lose_are_not_kept_as_json(
 
     with pytest.raises(Exception, match=r"inf can't be kept as JSON: .* serde=serdes\.DOUBLE"):
         run(drive, "inf")
+
+
+def test_tuples_are_counted_and_go_on_after_a_restart(
+    values: KGroupedStream[str, Any], builder: StreamsBuilder, tmp_path: Path
+) -> None:
+    pairs: Aggregation[Any, Any, int] = aggregations.distinct_count(
+        lambda sale: (sale[0], (sale[1], None))
+    )
+    to_out(values.aggregate(pairs, name="pairs"))
+    topology = builder.build()
+
+    found = []
+    for sales in ((["tea", 1], ["tea", 2], ["tea", 1]), (["tea", 2], ["ale", 1])):
+        with TopologyTestDriver(topology, state_directory=tmp_path) as driver:
+            pipe(driver, *sales)
+            found += [record.value for record in results(driver)]
+            assert driver.get_key_value_store("pairs").get("k") == found[-1]
+
+    assert found == [1, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "greatest"), [("min", [1, "b"]), ("max", [2, "a"]), ("top_n", [[2, "a"], [1, "b"]])]
+)
+def test_tuples_have_an_order_and_are_kept_as_lists(
+    name: str, greatest: object, values: KGroupedStream[str, Any], drive: Any
+) -> None:
+    values.aggregate(MAKERS[name](tuple), name="kept")
+    driver = drive()
+
+    pipe(driver, [1, "b"], [2, "a"])
+
+    assert driver.get_key_value_store("kept").get("k") == greatest
+
+
+@pytest.mark.parametrize("make", [date.fromordinal, lambda number: (UUID(int=number),)])
+@pytest.mark.parametrize("name", ["min", "max", "top_n", "bottom_n", "distinct_count"])
+def test_what_json_does_not_give_back_is_an_error_of_the_record(
+    name: str, make: Any, values: KGroupedStream[str, Any], drive: Any
+) -> None:
+    select = lambda value: make(value) if value > 1 else None  # noqa: E731
+    both = aggregations.several(n=aggregations.count(), of=MAKERS[name](select))
+    to_out(values.aggregate(both))
+
+    found = run(drive, 1, 2, 3, 1, processing_exception_handler="continue")
+
+    assert [result["n"] for result in found] == [1, 2]
+    with pytest.raises(Exception, match=r"does not come back from JSON as it was: .* serde="):
+        run(drive, 2)
 
 
 def test_infinite_numbers_have_their_place_in_an_order(

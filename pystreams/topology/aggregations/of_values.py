@@ -57,11 +57,12 @@ def min(
             themselves when not given.
         serde: How it is kept.
     """
+    ordered = _ordered(serde)
 
-    def lesser(so_far: Any, other: Any) -> Any:
-        return other if _comparable(other) < so_far else so_far
+    def lesser(so_far: Any, value: Any) -> Any:
+        return builtins.min(so_far, ordered(value))
 
-    return _one_value("min", state_bytes.MIN, select, Growth(_comparable, lesser, lesser), serde)
+    return _one_value("min", state_bytes.MIN, select, Growth(ordered, lesser, lesser), serde)
 
 
 @overload
@@ -76,11 +77,12 @@ def max(
     select: Callable[[Any], Any] | None = None, *, serde: Serde[Any] = JSON
 ) -> Aggregation[Any, Any, Any]:
     """Keep the greatest value; of equal ones the first to arrive. Arguments are those of `min`."""
+    ordered = _ordered(serde)
 
-    def greater(so_far: Any, other: Any) -> Any:
-        return other if so_far < _comparable(other) else so_far
+    def greater(so_far: Any, value: Any) -> Any:
+        return builtins.max(so_far, ordered(value))
 
-    return _one_value("max", state_bytes.MAX, select, Growth(_comparable, greater, greater), serde)
+    return _one_value("max", state_bytes.MAX, select, Growth(ordered, greater, greater), serde)
 
 
 @overload
@@ -285,15 +287,25 @@ def distinct_count(
 
     Args:
         select: Called with a value; returns what is counted, None for nothing. The values
-            themselves when not given: text or numbers.
+            themselves when not given: text, numbers, or tuples of them.
         serde: How it is kept. Other values need one that gives back what can be in a set.
     """
+    image = state_bytes.image_with(serde)
+
+    def counted(value: Any) -> Any:
+        return value if image is None else state_bytes.frozen(image(value))
+
+    def add(so_far: frozenset[Any], value: Any) -> frozenset[Any]:
+        one = counted(value)
+        return so_far if one in so_far else so_far | {one}
+
     growth = Growth[frozenset[Any]](
-        begin=lambda value: frozenset((value,)),
-        add=lambda so_far, value: so_far if value in so_far else so_far | {value},
+        begin=lambda value: frozenset((counted(value),)),
+        add=add,
         merge=lambda so_far, other: so_far | other,
     )
-    body = Values(state_bytes.kept(serde), frozenset, in_order=False)
+    make = frozenset if image is None else state_bytes.frozen_set
+    body = Values(state_bytes.kept(serde), make, in_order=False)
     states = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body, {"kept": serde})
     return aggregation_of("distinct_count", select, growth, states, len, LONG)
 
@@ -323,13 +335,16 @@ def _ranked(
 ) -> Aggregation[Any, Any, list[Any]]:
     _check_size(name, "n", n)
     rank_of = _itself if by is None else checked(by, f"aggregations.{name}", VALUE)
+    image = (state_bytes.image_with(serde) if by is None else None) or _itself
     greatest_first = mark == state_bytes.TOP
 
     def begin(value: Any) -> list[Any]:
-        _comparable(rank_of(value))
-        return [value]
+        first = image(value)
+        _comparable(rank_of(first))
+        return [first]
 
-    def add(so_far: list[Any], value: Any) -> list[Any]:
+    def add(so_far: list[Any], selected: Any) -> list[Any]:
+        value = image(selected)
         rank = _comparable(rank_of(value))
         low, high = 0, len(so_far)
         while low < high:
@@ -356,6 +371,12 @@ def _check_size(name: str, argument: str, size: object) -> None:
         raise TopologyError(
             f"aggregations.{name}: {argument} must be a whole number of 1 or more, not {size!r}"
         )
+
+
+def _ordered(serde: Serde[Any]) -> Callable[[Any], Any]:
+    """Return the function that makes a value comparable to what is kept with a serde."""
+    image = state_bytes.image_with(serde)
+    return _comparable if image is None else lambda value: _comparable(image(value))
 
 
 def _comparable(value: Any) -> Any:

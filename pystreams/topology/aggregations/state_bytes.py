@@ -35,7 +35,8 @@ Parts = Mapping[str, "Serde[Any] | str"]
 """What states are made of, by name: serdes within theirs, and words that two versions compare."""
 _NO_PARTS: Parts = {}
 
-_WRITE_JSON = JSON.serializer("")
+_WRITE_JSON, _READ_JSON = JSON.serializer(""), JSON.deserializer("")
+_SCALARS = frozenset((str, int, float, bool))
 _LENGTH = struct.Struct(">I")
 _TIMED = struct.Struct(">qI")
 _TIME = struct.Struct(">q")
@@ -87,6 +88,52 @@ def _json(value: Any) -> bytes:
     if data == b"null":
         raise ValueError(f"{value} can't be kept as JSON: give the aggregation serde=serdes.DOUBLE")
     return data
+
+
+def image_with(serde: Serde[Any]) -> Callable[[Any], Any] | None:
+    """Return the function that makes of a value what its serde gives back; None where it does.
+
+    What is compared with what is kept had better be alike: JSON makes lists of tuples.
+    """
+    return json_image if serde is JSON else None
+
+
+def json_image(value: Any) -> Any:
+    """Return a value as JSON gives it back: tuples as lists.
+
+    Raises:
+        ValueError: JSON gives back something else, as of a date its text.
+    """
+    if type(value) in _SCALARS:
+        return value
+    image = _READ_JSON(_json(value))
+    if image != _with_lists(value):
+        raise ValueError(
+            f"a {type(value).__name__} does not come back from JSON as it was: select text, "
+            "numbers or lists of them, or give the aggregation another serde="
+        )
+    return image
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_with_lists(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_lists(item) for key, item in value.items()}
+    return value
+
+
+def frozen(value: Any) -> Any:
+    """Return a value of JSON that can be in a set: lists as tuples."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+def frozen_set(values: list[Any]) -> frozenset[Any]:
+    """Return values of JSON as a set."""
+    try:
+        return frozenset(values)
+    except TypeError:
+        return frozenset(map(frozen, values))
 
 
 class _Plain(FunctionSerde[Any], OfParts):
@@ -143,7 +190,7 @@ class Values:
     def __init__(
         self,
         value_serde: Serde[Any],
-        make: Callable[[Iterable[Any]], Any] = list,
+        make: Callable[[list[Any]], Any] = list,
         *,
         in_order: bool = True,
     ) -> None:
