@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import orjson
@@ -180,6 +181,7 @@ class FunctionSerde(Generic[T]):
         lasting_type: The type of which each value that is taken comes back equal and of that type,
             and can't be changed meanwhile; None without such a type.
         value_type: The type of all values, where that is known; `lasting_type` when None.
+        gives_bytes: Whether `serialize` returns bytes, whatever it is given, or raises.
     """
 
     def __init__(
@@ -189,7 +191,10 @@ class FunctionSerde(Generic[T]):
         name: str,
         lasting_type: type | None = None,
         value_type: type | None = None,
+        *,
+        gives_bytes: bool = False,
     ) -> None:
+        self.gives_bytes = gives_bytes
         self.lasting_type = lasting_type
         self.value_type = value_type or lasting_type
         self._serialize = serialize
@@ -280,7 +285,8 @@ def json_of(model: type[T], *, strict: bool = False) -> Serde[T]:
 class _ModelSerde(FunctionSerde[T]):
     def __init__(self, model: type[T], *, strict: bool) -> None:
         serialize, deserialize = json_functions(model, strict=strict)
-        super().__init__(serialize, deserialize, f"json_of({model.__name__})", value_type=model)
+        name = f"json_of({model.__name__})"
+        super().__init__(serialize, deserialize, name, value_type=model, gives_bytes=True)
         self._made_of = (model, strict)
 
     def __reduce__(self) -> tuple[Callable[[type[T], bool], Serde[T]], tuple[type[T], bool]]:
@@ -292,19 +298,20 @@ def _json_of(model: type[T], strict: bool) -> Serde[T]:  # noqa: FBT001 - pickle
     return json_of(model, strict=strict)
 
 
-BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES", bytes)
+_own = partial(FunctionSerde[Any], gives_bytes=True)
+BYTES: Serde[bytes] = _own(_bytes_as_they_are, bytes, "BYTES", bytes)
 """Bytes as they are; a bytearray or a memoryview is copied."""
-STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING", str)
+STRING: Serde[str] = _own(str.encode, bytes.decode, "STRING", str)
 """UTF-8 text."""
-INT: Serde[int] = FunctionSerde(_INT.pack, _fixed_width(_INT), "INT", int)
+INT: Serde[int] = _own(_INT.pack, _fixed_width(_INT), "INT", int)
 """A 4-byte signed integer, big-endian (Kafka's IntegerSerde)."""
-LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG", int)
+LONG: Serde[int] = _own(_LONG.pack, _fixed_width(_LONG), "LONG", int)
 """An 8-byte signed integer, big-endian (Kafka's LongSerde)."""
-DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE", float)
+DOUBLE: Serde[float] = _own(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE", float)
 """An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
-UUID: Serde[uuid.UUID] = FunctionSerde(_uuid_to_text, _uuid_from_text, "UUID", value_type=uuid.UUID)
+UUID: Serde[uuid.UUID] = _own(_uuid_to_text, _uuid_from_text, "UUID", value_type=uuid.UUID)
 """A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
-JSON: Serde[Any] = FunctionSerde(orjson.dumps, orjson.loads, "JSON")
+JSON: Serde[Any] = _own(orjson.dumps, orjson.loads, "JSON")
 """Any JSON value, through orjson."""
 
 BY_NAME: dict[str, Serde[Any]] = {

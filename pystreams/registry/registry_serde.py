@@ -95,6 +95,7 @@ class RegistrySerde(ABC, Generic[T]):
 
     schema_type = ""
     """What the registry calls the format."""
+    gives_bytes = True
 
     @property
     def value_type(self) -> type[T] | None:

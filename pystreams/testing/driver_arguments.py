@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.record import Headers, ProducedRecord
+from pystreams.record import ProducedRecord
+from pystreams.topology.contracts.record_parts import checked_headers, checked_time
 from pystreams.topology.graph.declaration_checks import check_values
-
-_MAX_TIME = (1 << 63) - 1
-
-
-def checked_time(where: str, time: Any) -> int:
-    """Return a time (ms).
-
-    Args:
-        where: What it is; begins an error's message.
-
-    Raises:
-        TypeError: It is no whole number.
-        ValueError: It is a number that Kafka has no room for.
-    """
-    try:
-        number = index(time)
-    except TypeError:
-        raise TypeError(
-            f"{where} is a number of ms, a whole one, not {time!r}; "
-            "int(moment.timestamp() * 1000) is the time of a datetime"
-        ) from None
-    if not -_MAX_TIME <= number <= _MAX_TIME:
-        raise ValueError(f"{where} is a number of ms, {_MAX_TIME} at most, not {number}")
-    return number
 
 
 def checked_advance(where: str, advance_ms: Any) -> int:
@@ -76,7 +52,7 @@ def checked_record(
         _checked_bytes(f"{where}: key", key),
         _checked_bytes(f"{where}: value", value),
         checked_time(f"{where}: timestamp", timestamp),
-        _checked_headers(f"{where}: headers", headers),
+        checked_headers(f"{where}: headers", headers),
     )
 
 
@@ -100,19 +76,3 @@ def _checked_bytes(where: str, data: Any) -> bytes | None:
     raise TypeError(
         f"{where} is bytes, or None, not {data!r}: create_input_topic has a topic with serdes"
     )
-
-
-def _checked_headers(where: str, headers: Any) -> Headers:
-    if isinstance(headers, list | tuple) and all(map(_is_header, headers)):
-        return tuple((name, value) for name, value in headers)
-    raise TypeError(
-        f"{where} are pairs of a name and bytes, or None, as in (('source', b'test'),), not "
-        f"{headers!r}"
-    )
-
-
-def _is_header(pair: Any) -> bool:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        return False
-    name, value = pair
-    return isinstance(name, str) and (value is None or isinstance(value, bytes))

@@ -12,8 +12,8 @@ from pystreams.testing.driver_arguments import (
     check_serdes,
     checked_advance,
     checked_entry,
-    checked_time,
 )
+from pystreams.topology.contracts.record_parts import checked_time
 
 K = TypeVar("K")
 V = TypeVar("V")

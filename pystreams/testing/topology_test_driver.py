@@ -38,12 +38,13 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_arguments import checked_advance, checked_record, checked_time
+from pystreams.testing.driver_arguments import checked_advance, checked_record
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.testing.trace import TraceEvent, Tracer
+from pystreams.topology.contracts.record_parts import checked_time
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import KStream, ProcessingError, StreamsBuilder, serde_of
+from pystreams import KStream, ProcessingError, SerializationError, StreamsBuilder, serde_of
 from pystreams.serdes import STRING
 
 Strings = KStream[str, str]
@@ -27,6 +27,22 @@ def to_a_chosen_partition(stream: Strings, **serdes: Any) -> None:
 
 
 each_sink = pytest.mark.parametrize("to", [to_a_topic, to_a_chosen_topic, to_a_chosen_partition])
+
+
+class HeadersAsText:
+    """A serde of texts that looks at headers."""
+
+    def serializer(self, topic: str) -> Callable[[str], bytes]:
+        return str.encode
+
+    def deserializer(self, topic: str) -> Callable[[bytes], str]:
+        return bytes.decode
+
+    def headers_serializer(self, topic: str) -> Any:
+        return None
+
+    def headers_deserializer(self, topic: str) -> Any:
+        return None
 
 
 class Registry:
@@ -146,3 +162,64 @@ def test_records_that_a_partitioner_leaves_to_kafka_keep_their_order(
 
     out = driver.create_output_topic("out", STRING, STRING)
     assert out.read_values() == ["v0", "v1", "v0", "v1"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        (None, "returned None of type NoneType: let it return a topic's name"),
+        (5, "returned 5 of type int"),
+        (["out"], "of type list"),
+        ("", "'' can't be the name of a topic"),
+        ("no such/topic", "can't be the name of a topic"),
+    ],
+)
+def test_what_is_no_topic_is_the_error_of_the_function_that_chose_it(
+    builder: StreamsBuilder, drive: Any, chosen: Any, told: str
+) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    stream.to(lambda _key, value, _record: chosen if value == "bad" else "out")
+
+    with pytest.raises(ProcessingError, match="on the record at in-0 offset 0") as caught:
+        drive().create_input_topic("in", STRING, STRING).pipe_input("a", "bad")
+    assert told in str(caught.value)
+
+    driver = drive(processing_exception_handler="continue")
+    source = driver.create_input_topic("in", STRING, STRING)
+    for value in ("bad", "good"):
+        source.pipe_input("a", value)
+    assert driver.produced_topic_names() == {"out"}
+
+
+@each_sink
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize("kind", [bytearray, bytes.decode, memoryview])
+def test_a_serializer_that_returns_no_bytes_is_an_error_of_the_record(
+    builder: StreamsBuilder, drive: Any, to: To, part: str, kind: Any
+) -> None:
+    wrong: Any = serde_of(lambda text: kind(text.encode()), bytes.decode)
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    to(stream, **{"key_serde": STRING, "value_serde": STRING, f"{part}_serde": wrong})
+
+    with pytest.raises(SerializationError, match="its serializer returned a") as caught:
+        drive().create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+    assert (caught.value.topic, caught.value.offset) == ("in", 0)
+    assert caught.value.node is not None
+
+    driver = drive(production_exception_handler="continue")
+    driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+    assert driver.produced_topic_names() == set()
+
+
+def test_a_headers_serializer_may_only_give_bytes_and_headers(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    class Wrong(HeadersAsText):
+        def headers_serializer(self, topic: str) -> Any:
+            return lambda value, _headers: (value.encode(), {"kind": b"text"})
+
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    stream.to("out", key_serde=STRING, value_serde=Wrong())
+
+    with pytest.raises(SerializationError, match="headers from its serde are pairs"):
+        drive().create_input_topic("in", STRING, STRING).pipe_input("a", "x")

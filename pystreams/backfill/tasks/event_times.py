@@ -30,6 +30,7 @@ from pystreams.topology.contracts.extractors import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
+from pystreams.topology.contracts.record_parts import MAX_TIME, checked_time
 from pystreams.topology.graph.nodes import SourceNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -117,6 +118,8 @@ def _asking(
                 topic, partition, offset, key, value, timestamp, headers, now_ms
             )
             extracted = extract(record, highest)
+            if type(extracted) is not int or extracted > MAX_TIME:
+                extracted = checked_time("an event time", extracted)
         except Exception:  # noqa: BLE001 - told by the task, with all it knows
             return highest
         highest = max(highest, extracted)

@@ -46,6 +46,11 @@ class WindowedSerde(OuterSerde[K]):
         "set default.key.serde"
     )
 
+    @property
+    def gives_bytes(self) -> bool:
+        """Whether the serde inside gives bytes for certain."""
+        return getattr(self.inner, "gives_bytes", False)
+
     def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
         """Return the function that turns a windowed key into bytes."""
         raise NotImplementedError

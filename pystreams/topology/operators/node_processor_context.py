@@ -16,6 +16,7 @@ from pystreams.stores.contracts.read_only_store import ReadOnlyStore
 from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
+from pystreams.topology.contracts.record_parts import MAX_TIME, checked_headers, checked_time
 from pystreams.topology.contracts.user_functions import checked
 
 Made = TypeVar("Made")
@@ -66,22 +67,26 @@ class NodeProcessorContext:
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         step = self._forward if child is None else self._child(child)
+        try:
+            timestamp, headers = record.timestamp, record.headers
+        except AttributeError:
+            raise self._no_record(record) from None
         if self._fixed_key and record.key is not self.input_key and record.key != self.input_key:
             message = (
                 f"processor {self._node.name!r} forwarded key {record.key!r} for input key "
                 f"{self.input_key!r}: process_values must keep the key; use process instead"
             )
             raise TopologyError(message)
-        if record.timestamp < 0:
-            raise ValueError(
-                f"processor {self._node.name!r} forwarded a record with timestamp "
-                f"{record.timestamp}: a timestamp is 0 ms or more"
-            )
+        if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
+            timestamp = self._checked_timestamp(timestamp)
         context = self._record
-        timestamp, headers, input_key = context.timestamp, context.headers, self.input_key
-        step(record.key, record.value, record.timestamp, record.headers)
+        own_timestamp, own_headers, input_key = context.timestamp, context.headers, self.input_key
+        if headers is not own_headers and headers != ():
+            where = f"processor {self._node.name!r}: the headers of a record it forwards"
+            headers = checked_headers(where, headers)
+        step(record.key, record.value, timestamp, headers)
         # Children may have moved the context on; the processor still handles its own record.
-        context.timestamp, context.headers, self.input_key = timestamp, headers, input_key
+        context.timestamp, context.headers, self.input_key = own_timestamp, own_headers, input_key
 
     def commit(self) -> None:
         self._task.request_commit()
@@ -160,6 +165,21 @@ class NodeProcessorContext:
             f"into it, not processor {self._node.name!r}, whose writes would be gone after a "
             "restore: send the record to that topic"
         )
+
+    def _no_record(self, given: object) -> TypeError:
+        return TypeError(
+            f"processor {self._node.name!r}: forward takes a Record, as in record.with_value(...) "
+            f"or Record(key, value, timestamp), not {given!r}"
+        )
+
+    def _checked_timestamp(self, timestamp: Any) -> int:
+        where = f"processor {self._node.name!r}"
+        time = checked_time(f"{where}: the timestamp of a record it forwards", timestamp)
+        if time < 0:
+            raise ValueError(
+                f"{where} forwarded a record with timestamp {time}: a timestamp is 0 ms or more"
+            )
+        return time
 
     def _child(self, name: str) -> Step:
         step = self._children.get(name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any
 
+from pystreams.errors import TopologyError
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
 from pystreams.topology.contracts.operator import (
@@ -18,10 +19,17 @@ from pystreams.topology.contracts.operator import (
     fan_out,
 )
 from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
+from pystreams.topology.graph.naming import check_name
 from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.plan.record_encoder import Encode, once_more, record_encoder, sees_headers
+from pystreams.topology.plan.record_encoder import (
+    Encode,
+    bytes_serializer,
+    once_more,
+    record_encoder,
+    sees_headers,
+)
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _KAFKAS_CHOICE: Sequence[int | None] = (None,)
@@ -116,8 +124,8 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
                 append((raw_key, raw_value, timestamp, headers))
 
         return encoding_step
-    serialize_key = task.key_serde(node.key_serde, node.name).serializer(real_topic)
-    serialize_value = task.value_serde(node.value_serde, node.name).serializer(real_topic)
+    serialize_key = bytes_serializer(task.key_serde(node.key_serde, node.name), real_topic)
+    serialize_value = bytes_serializer(task.value_serde(node.value_serde, node.name), real_topic)
     name = node.name
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -192,6 +200,25 @@ def _partitions_of(chosen: Any) -> Sequence[int | None]:
     return partitions
 
 
+def _check_topic(topic: object) -> None:
+    """Refuse what a function has chosen that is no topic.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is none that Kafka takes.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(
+            f"the function that chooses the topic returned {topic!r} of type "
+            f"{type(topic).__name__}: let it return a topic's name, and drop records that go "
+            "nowhere by a filter before it"
+        )
+    try:
+        check_name(topic, "a topic")
+    except TopologyError as error:
+        raise ValueError(f"the function that chooses the topic: {error}") from None
+
+
 def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
     """Return the step of a sink that chooses topic or partitions a record."""
     encoders: dict[str, Encode] = {}
@@ -208,6 +235,8 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         if extract is not None:
             source = task.record.metadata() or (None, None, None)
             topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
+            if type(topic) is not str or topic not in encoders:
+                _check_topic(topic)
         if partitioner is None:
             return topic, _KAFKAS_CHOICE
         return topic, _partitions_of(partitioner(topic, key, value, task.num_partitions(topic)))

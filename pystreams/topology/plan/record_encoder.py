@@ -11,14 +11,40 @@ from typing import Any
 
 from pystreams.errors import SerializationError
 from pystreams.record import Headers
-from pystreams.serdes import Serde, headers_serializer, seeing_serializer, serialize_or_raise
+from pystreams.serdes import (
+    Serde,
+    headers_serializer,
+    seeing_serializer,
+    serialize_or_raise,
+)
 from pystreams.topology.contracts.operator import TaskContext
+from pystreams.topology.contracts.record_parts import checked_headers
 from pystreams.topology.graph.nodes import SinkNode
 
 Serialize = Callable[[Any], bytes]
 HeadersSerialize = Callable[[Any, Headers], tuple[bytes, Headers]]
 Encoded = tuple[bytes | None, bytes | None, Headers]
 Encode = Callable[[Any, Any, Headers], Encoded | None]
+
+
+class _NoBytesError(TypeError):
+    """A serializer returned something else."""
+
+
+def bytes_serializer(serde: Serde[Any], topic: str) -> Serialize:
+    """Return a serde's function for values, one that raises where it gives no bytes.
+
+    That is not looked for where the serde says that it does: its attribute `gives_bytes`.
+    """
+    serialize = serde.serializer(topic)
+    if _gives_bytes(serde):
+        return serialize
+
+    def checking(value: Any) -> bytes:
+        data = serialize(value)
+        return data if type(data) is bytes else _checked_bytes(data)
+
+    return checking
 
 
 def sees_headers(node: SinkNode, task: TaskContext, topic: str) -> bool:
@@ -35,13 +61,14 @@ def record_encoder(node: SinkNode, task: TaskContext, topic: str) -> Encode:
     key_serde, value_serde = _serdes(node, task)
     if sees_headers(node, task, topic):
         return _with_headers(
-            seeing_serializer(key_serde, topic),
-            seeing_serializer(value_serde, topic),
+            _seeing_bytes_serializer(key_serde, topic),
+            _seeing_bytes_serializer(value_serde, topic),
             node.name,
             task,
             topic,
         )
-    serialize_key, serialize_value = key_serde.serializer(topic), value_serde.serializer(topic)
+    serialize_key = bytes_serializer(key_serde, topic)
+    serialize_value = bytes_serializer(value_serde, topic)
     name = node.name
 
     def encode(key: Any, value: Any, headers: Headers) -> Encoded | None:
@@ -94,6 +121,29 @@ def _with_headers(
     return encode
 
 
+def _seeing_bytes_serializer(serde: Serde[Any], topic: str) -> HeadersSerialize:
+    serialize = seeing_serializer(serde, topic)
+    if _gives_bytes(serde):
+        return serialize
+
+    def checking(value: Any, headers: Headers) -> tuple[bytes, Headers]:
+        data, headers = serialize(value, headers)
+        return _checked_bytes(data), checked_headers("headers from its serde", headers)
+
+    return checking
+
+
+def _gives_bytes(serde: Serde[Any]) -> bool:
+    return getattr(serde, "gives_bytes", False)
+
+
+def _checked_bytes(data: object) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    kind = type(data).__name__
+    raise _NoBytesError(f"its serializer returned a {kind}; let it return bytes")
+
+
 def _serdes(node: SinkNode, task: TaskContext) -> tuple[Serde[Any], Serde[Any]]:
     return task.key_serde(node.key_serde, node.name), task.value_serde(node.value_serde, node.name)
 
@@ -117,6 +167,9 @@ def once_more(
             for part, (serialize, data) in (("key", key), ("value", value))
         )
     except SerializationError as error:
+        if isinstance(cause := error.__cause__, _NoBytesError):
+            text = f"the serde of a record for topic {topic!r} gives no bytes: {cause}"
+            error = SerializationError(text, topic=topic)
         task.report_serialization_error(error, node)
         return None
     return raw_key, raw_value

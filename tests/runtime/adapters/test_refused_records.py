@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError
 
@@ -10,13 +12,18 @@ from pystreams import (
     ErrorResponse,
     ProcessingError,
     ProductionError,
+    StreamsConfig,
     TaskId,
     TopicPartition,
     log_and_continue,
+    log_and_fail,
 )
+from pystreams.config.clients import producer_config
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
+from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
+from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
 from pystreams.runtime.core.failures.dead_letters import HEADER_EXCEPTION, HEADER_OUTPUT_TOPIC
 from pystreams.runtime.core.failures.error_handlers import ErrorHandler, handler_of
@@ -187,3 +194,60 @@ def test_a_refused_dead_letter_stops_the_application(queue: str) -> None:
 
     with pytest.raises(ProductionError):
         refused.decide(INVALID, queue, 3, WRONG)
+
+
+NO_BROKER = "127.0.0.1:1"
+
+
+def producer_of(handler: ErrorHandler) -> ConfluentProducer:
+    """Return a producer that keeps what it is given: its broker is not there."""
+    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": NO_BROKER})
+    return ConfluentProducer(
+        producer_config(config, client_id="unfit"),
+        BrokerOutage(NO_BROKER),
+        BatchLimits(lambda _: {}, ManualClock()),
+        handler=handler,
+    )
+
+
+UNFIT: dict[str, Any] = {
+    "value": (b"k", bytearray(b"v"), 1, ()),
+    "key": (5, b"v", 1, ()),
+    "timestamp": (b"k", b"v", 1.5, ()),
+    "a time far off": (b"k", b"v", 1 << 63, ()),
+    "headers": (b"k", b"v", 1, {"trace": b"1"}),
+}
+
+
+@pytest.mark.parametrize("part", UNFIT)
+def test_a_record_that_the_client_does_not_take_is_the_handlers(part: str) -> None:
+    seen: list[ErrorContext] = []
+
+    def note(context: ErrorContext, _error: Exception) -> ErrorResponse:
+        seen.append(context)
+        return ErrorResponse.CONTINUE
+
+    origin = Origin()
+    origin.note_run(TopicPartition("in", 0), consumed(7), consumed(7), held_back=False)
+    output = OutputBuffer("out", task_id=TaskId(0, 1), origin=origin)
+    output.records += [(b"a", b"1", 1, ()), UNFIT[part], (b"b", b"2", 1, ())]
+    producer = producer_of(note)
+    try:
+        producer.send(output)
+    finally:
+        producer.close()
+
+    assert output.records == []
+    [context] = seen
+    assert (context.task_id, context.output_topic, context.offset) == (TaskId(0, 1), "out", 7)
+
+
+def test_a_record_that_the_client_does_not_take_is_told_with_task_and_topic() -> None:
+    output = OutputBuffer("out", task_id=TaskId(0, 1))
+    output.records.append(UNFIT["headers"])
+    producer = producer_of(log_and_fail)
+    try:
+        with pytest.raises(ProductionError, match=r"task 0_1: topic 'out' .* Headers are"):
+            producer.send(output)
+    finally:
+        producer.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from pystreams import (
     ConsumerRecord,
     ErrorContext,
     ErrorResponse,
+    ProcessingError,
     SerializationError,
     StreamsError,
     log_and_continue,
@@ -309,3 +312,30 @@ def test_taking_from_an_empty_queue_changes_nothing() -> None:
 
     assert queue.take(5) == []
     assert queue.next_offset is None
+
+
+class WholeNumber:
+    """A number as numpy has them."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+@pytest.mark.parametrize("returned", [None, "1", 1.5, 1 << 63])
+def test_what_an_extractor_returns_that_is_no_time_is_told_with_its_record(returned: Any) -> None:
+    queue = queue_of(extractor=lambda _record, _partition_time: returned)
+
+    with pytest.raises(ProcessingError, match="extractor of source 'source' returned") as caught:
+        queue.add([message(8, 10)])
+
+    assert (caught.value.node, caught.value.topic, caught.value.offset) == ("source", "t", 8)
+    assert "a number of ms" in str(caught.value)
+
+
+def test_an_extractor_may_return_a_whole_number_of_another_class() -> None:
+    whole: Any = WholeNumber()
+    queue = queue_of(extractor=lambda _record, _partition_time: whole)
+    queue.add([message(8, 10)])
+
+    assert [type(timestamp_of(item)) for item in queue.take(1)] == [int]
+    assert queue.partition_time == 7

@@ -234,6 +234,19 @@ def test_response_of_what_is_no_dead_letter_is_refused_where_it_is_made(
         driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"k", value, 1)
 
 
+@pytest.mark.parametrize("chosen", [5, "", "no such topic"])
+def test_function_that_chooses_what_is_no_topic_is_told(
+    builder: StreamsBuilder, drive: Any, chosen: Any
+) -> None:
+    failing_at(builder, "processing")
+    driver = drive(**EVERY_HANDLER, errors_dead_letter_queue_topic_name=lambda *_: chosen)
+
+    with pytest.raises(
+        ProcessingError, match=r"queue\.topic\.name: .* can't be the name of a topic"
+    ):
+        driver.create_input_topic("in", BYTES, BYTES).pipe_input(b"k", b"0", 1)
+
+
 def test_record_of_a_global_table_that_can_not_be_read_is_a_dead_letter(
     builder: StreamsBuilder, drive: Any
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pystreams import (
     FixedKeyProcessor,
+    ProcessingError,
     Processor,
     ProcessorContext,
     Record,
@@ -94,6 +96,52 @@ def test_process_values_refuses_another_key(builder: StreamsBuilder, drive: Any)
 
     with pytest.raises(TopologyError, match="'shout' forwarded key 'other' for input key 'a'"):
         pipe(drive, "cheat")
+
+
+class Forwarding(Processor[str, str, str, str]):
+    """Forwards what it makes of a record."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(self.make(record))
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda _record: None, "forward takes a Record, as in record.with_value(...)"),
+        (lambda record: (record.key, record.value), "not ('a', 'x')"),
+        (lambda record: replace(record, timestamp=None), "a number of ms, a whole one"),
+        (lambda record: record.with_timestamp(1.5), "not 1.5"),
+        (lambda record: record.with_timestamp(1 << 63), "9223372036854775807 at most"),
+        (lambda record: record.with_headers({"trace": b"1"}), "headers of a record it forwards"),
+        (lambda record: record.with_headers((("trace", "1"),)), "pairs of a name and bytes"),
+        (lambda record: record.with_headers(None), "not None"),
+    ],
+)
+def test_what_is_forwarded_that_is_no_record_is_told_with_the_processor_and_the_record(
+    builder: StreamsBuilder, drive: Any, make: Any, told: str
+) -> None:
+    builder.stream("in").process(lambda: Forwarding(make), name="wrong").to("out")
+
+    with pytest.raises(ProcessingError, match=r"'wrong'.* on the record at in-0 ") as caught:
+        pipe(drive, "x")
+    assert told in str(caught.value)
+
+
+def test_headers_may_be_forwarded_in_a_list(builder: StreamsBuilder, drive: Any) -> None:
+    make = lambda record: record.with_headers([["trace", b"1"]])  # noqa: E731
+    builder.stream("in").process(lambda: Forwarding(make)).to("out")
+    driver = drive()
+    driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+
+    [record] = driver.create_output_topic("out", STRING, STRING).read_records()
+    assert record.headers == (("trace", b"1"),)
 
 
 def test_grouping_after_process_is_repartitioned(builder: StreamsBuilder) -> None:

@@ -121,6 +121,9 @@ SHOWN_AFTER_S = 5.0
 OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 """The broker does not hold the offset to be read, and nothing says where to go on."""
 
+UNFIT = (TypeError, ValueError, OverflowError)
+"""What the client raises of a record that has a part it does not take at all."""
+
 REFUSED = (
     OVERSIZED
     | SPOILED

@@ -29,6 +29,7 @@ from pystreams.runtime.adapters.connection.confluent import Producer, init_trans
 from pystreams.runtime.adapters.connection.confluent_errors import (
     CLIENT_EXCEPTIONS,
     REFUSED,
+    UNFIT,
     error_of,
     translate,
 )
@@ -136,7 +137,7 @@ class ConfluentProducer:
                         produce(topic, value, key, partition, None, None, timestamp or 1, some)
                     else:
                         produce(topic, value, key, partition, None, None, timestamp or 1)
-                except (BufferError, KafkaException):
+                except (BufferError, KafkaException, *UNFIT):
                     self._produce_one(output, partition, (key, value, timestamp, headers), None)
         except StreamsError:
             del records[: len(records) - length_hint(waiting) - 1]
@@ -153,26 +154,27 @@ class ConfluentProducer:
         """Produce one record with patience: waits for room, asks the handler about refusals."""
         topic = output.topic
         key, value, timestamp, given = record
-        headers: Any = list(given) or None
+        headers: Any = list(given or ()) or None
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
         while True:
             try:
                 self._open.produce(
                     topic, value, key, partition, last_sent, None, timestamp or 1, headers
                 )
-                return
             except BufferError as full:
                 if time.monotonic() > deadline_s:
                     message = f"{self._name}: the client's queue is full, brokers take nothing"
                     raise RetriableClientError(message) from full
                 self._serve(_ROOM_WAIT_S)
+                continue
             except KafkaException as raised:
                 error = error_of(raised)
                 if error.code() not in REFUSED:
                     raise self._error(error, f"sending to topic {topic!r}") from raised
-                chosen = None if partition == _ANY_PARTITION else partition
-                self._refused.decide(error, topic, chosen, record, output)
-                return
+                self._refused.decide(error, topic, output.partition, record, output)
+            except UNFIT as raised:
+                self._refused.decide_unfit(raised, topic, output.partition, record, output)
+            return
 
     def _serve(self, timeout_s: float) -> None:
         """Run delivery callbacks."""

@@ -212,6 +212,31 @@ class RefusedRecords:
                 writers.setdefault(task_id, Origin()).add(origin)
         return writers
 
+    def decide_unfit(
+        self,
+        raised: Exception,
+        topic: str,
+        partition: int | None,
+        record: ProducedRecord,
+        output: OutputBuffer,
+    ) -> None:
+        """Return when a record is dropped that the client did not take.
+
+        Handlers and errors get its key and value where they are bytes, and no headers.
+
+        Args:
+            raised: What it said.
+
+        Raises:
+            ProductionError: As `decide` does, and so with all others.
+        """
+        key, value, timestamp, _ = record
+        key = key if isinstance(key, bytes) else None
+        value = value if isinstance(value, bytes) else None
+        timestamp = timestamp if type(timestamp) is int else -1
+        error = KafkaError(KafkaError._INVALID_ARG, f"{raised}")  # noqa: SLF001 - librdkafka's name.
+        self.decide(error, topic, partition, (key, value, timestamp, ()), output)
+
     def decide(
         self,
         error: KafkaError,

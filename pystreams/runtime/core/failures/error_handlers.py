@@ -17,7 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import Self
 
-from pystreams.errors import ProcessingError
+from pystreams.errors import ProcessingError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.failures.dead_letters import (
@@ -26,6 +26,7 @@ from pystreams.runtime.core.failures.dead_letters import (
     dead_letter_record,
 )
 from pystreams.runtime.core.failures.error_context import ErrorContext
+from pystreams.topology.graph.naming import check_name
 
 _log = get_logger("pystreams.errors")
 
@@ -152,6 +153,13 @@ def _drop_into_queue(
     topic = queue if isinstance(queue, str) else queue(context, error)
     if topic is None:
         return response
+    try:
+        check_name(topic, "a topic")
+    except TopologyError as wrong:
+        raise ValueError(
+            f"the function that is errors.dead.letter.queue.topic.name: {wrong}; None for no dead "
+            "letter"
+        ) from None
     return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])
 
 

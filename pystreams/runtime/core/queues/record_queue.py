@@ -34,6 +34,7 @@ from pystreams.topology.contracts.extractors import (
     fail_on_invalid_timestamp,
 )
 from pystreams.topology.contracts.operator import Step
+from pystreams.topology.contracts.record_parts import MAX_TIME, checked_time
 
 Item = tuple[Any, Any, int, Headers, ConsumedMessage]
 """One decoded record, as steps take it: (key, value, timestamp in ms, headers), and its message.
@@ -155,7 +156,7 @@ class RecordQueue:
             SerializationError: A record can't be decoded and the handler says to fail.
             SchemaRegistryError: The serde's registry does not answer; the handler is not asked.
             StreamsError: A timestamp is invalid and the extractor refuses it.
-            ProcessingError: The extractor raised something else.
+            ProcessingError: The extractor raised something else, or returned no time.
         """
         if not messages:
             return
@@ -329,7 +330,10 @@ class RecordQueue:
             except StreamsError:
                 raise
             except Exception as error:
-                raise self._extractor_failed(error, record) from error
+                did = f"raised {type(error).__name__}"
+                raise self._extractor_failed(did, error, record) from error
+            if type(extracted) is not int or extracted > MAX_TIME:
+                extracted = self._whole(extracted, record)
             if extracted < 0:
                 first_skipped = first_skipped or (record, extracted)
                 self.dropped += 1
@@ -340,6 +344,13 @@ class RecordQueue:
         if first_skipped is not None:
             self._tell_skipped(*first_skipped, more=len(items) - len(kept) - 1)
         return kept, kept_sizes
+
+    def _whole(self, extracted: Any, record: ConsumerRecord) -> int:
+        """Return what an extractor has returned, if it is a time after all: numpy has its own."""
+        try:
+            return checked_time("an event time", extracted)
+        except (TypeError, ValueError) as error:
+            raise self._extractor_failed("returned no time", error, record) from None
 
     def _tell_skipped(self, record: ConsumerRecord, extracted: int, more: int) -> None:
         _log.warning(
@@ -354,12 +365,14 @@ class RecordQueue:
             more=more,
         )
 
-    def _extractor_failed(self, error: Exception, record: ConsumerRecord) -> ProcessingError:
-        """Return the error for an extractor that raised: as in Kafka, no handler is asked."""
+    def _extractor_failed(
+        self, did: str, error: Exception, record: ConsumerRecord
+    ) -> ProcessingError:
+        """Return the error for an extractor that failed: as in Kafka, no handler is asked."""
         text = (
-            f"task {self._task_id}: the timestamp extractor of source {self.node!r} raised "
-            f"{type(error).__name__} on the record at {self.partition} offset {record.offset}: "
-            f"{error}; let it return -1 to skip such records"
+            f"task {self._task_id}: the timestamp extractor of source {self.node!r} {did} "
+            f"on the record at {self.partition} offset {record.offset}: {error}; "
+            "let it return -1 to skip such records"
         )
         return ProcessingError(
             text,
