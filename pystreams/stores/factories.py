@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
+from pystreams.stores.builder_arguments import check_plain, check_serdes, spec_over
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.expiring.kind import expiring
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
@@ -243,6 +244,7 @@ class Stores:
             value_serde: The same.
             engine: Where the bytes live.
         """
+        check_serdes(f"store {name!r}", key_serde, value_serde)
         return StoreSpecBuilder(
             StoreSpec(
                 _checked(name), kind, engine=engine, key_serde=key_serde, value_serde=value_serde
@@ -269,9 +271,8 @@ class Stores:
             TopologyError: The supplier is not of a key-value store, or is of a timestamped one;
                 `ttl_ms` is below 1, or its rows can't expire.
         """
-        _check_kind(supplier, KEY_VALUE)
-        _check_plain(supplier, "timestamped_key_value_store_builder")
-        spec = StoreSpec.of(supplier, key_serde, value_serde)
+        spec = spec_over(supplier, KEY_VALUE, key_serde, value_serde)
+        check_plain(supplier, "timestamped_key_value_store_builder")
         return StoreSpecBuilder(expiring(spec, ttl_ms))
 
     @staticmethod
@@ -296,8 +297,10 @@ class Stores:
             TopologyError: The supplier is not of a key-value store; `ttl_ms` is below 1, or its
                 rows can't expire.
         """
-        _check_kind(supplier, KEY_VALUE, "persistent_timestamped_key_value_store")
-        spec = StoreSpec.of(supplier, key_serde, value_serde, timestamped=True)
+        factory = "persistent_timestamped_key_value_store"
+        spec = spec_over(
+            supplier, KEY_VALUE, key_serde, value_serde, timestamped=True, factory=factory
+        )
         return StoreSpecBuilder(expiring(spec, ttl_ms))
 
     @staticmethod
@@ -311,8 +314,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a versioned store.
         """
-        _check_kind(supplier, VERSIONED)
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+        return StoreSpecBuilder(spec_over(supplier, VERSIONED, key_serde, value_serde))
 
     @staticmethod
     def window_store_builder(
@@ -327,9 +329,9 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store, or is of a timestamped one.
         """
-        _check_kind(supplier, WINDOW)
-        _check_plain(supplier, "timestamped_window_store_builder")
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+        spec = spec_over(supplier, WINDOW, key_serde, value_serde)
+        check_plain(supplier, "timestamped_window_store_builder")
+        return StoreSpecBuilder(spec)
 
     @staticmethod
     def timestamped_window_store_builder(
@@ -344,8 +346,8 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store.
         """
-        _check_kind(supplier, WINDOW)
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
+        spec = spec_over(supplier, WINDOW, key_serde, value_serde, timestamped=True)
+        return StoreSpecBuilder(spec)
 
     @staticmethod
     def session_store_builder(
@@ -358,8 +360,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a session store.
         """
-        _check_kind(supplier, SESSION)
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+        return StoreSpecBuilder(spec_over(supplier, SESSION, key_serde, value_serde))
 
 
 def _versioned(
@@ -370,22 +371,6 @@ def _versioned(
 ) -> StoreSupplier:
     retention = versioned_retention(name, history_retention_ms, segment_interval_ms)
     return StoreSupplier(_checked(name), VERSIONED, engine=engine, retention=retention)
-
-
-def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str = "") -> None:
-    if supplier.kind != kind:
-        raise TopologyError(
-            f"store {supplier.name!r}: a {kind.name} store needs a supplier of one, and this is "
-            f"one of a {supplier.kind.name} store; use Stores.{factory or kind.factory}"
-        )
-
-
-def _check_plain(supplier: StoreSupplier, other_builder: str) -> None:
-    if supplier.timestamped:
-        raise TopologyError(
-            f"store {supplier.name!r}: a plain store can't be built over a timestamped supplier; "
-            f"use {other_builder}, or a plain supplier"
-        )
 
 
 def _checked(name: object) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
+from pystreams.stores.builder_arguments import topic_settings
 from pystreams.stores.contracts.spec import EngineFactory, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.store_builder import StoreBuilder
 
@@ -73,10 +74,12 @@ class StoreSpecBuilder:
 
         Args:
             config: Topic settings for it, such as `{"segment.bytes": "104857600"}`; None for none.
+
+        Raises:
+            TopologyError: They are no mapping.
         """
-        return StoreSpecBuilder(
-            replace(self.spec, logging=True, changelog_config=dict(config or {}))
-        )
+        settings = topic_settings(f"store {self.name!r}: config", config)
+        return StoreSpecBuilder(replace(self.spec, logging=True, changelog_config=settings))
 
     def with_logging_disabled(self) -> StoreSpecBuilder:
         """Keep no changelog: the store's content is lost with its disk or its task's move."""

@@ -283,3 +283,37 @@ def test_another_retention_keeps_the_data_of_a_store_that_keeps_its_segments(
     found = store.fetch("a", 5_000)
     store.close()
     assert found == 1
+
+
+BUILDERS_OF: dict[str, tuple[Callable[..., StoreSpecBuilder], StoreSupplier]] = {
+    "key_value": (Stores.key_value_store_builder, Stores.in_memory_key_value_store("s")),
+    "timestamped": (
+        Stores.timestamped_key_value_store_builder,
+        Stores.persistent_timestamped_key_value_store("s"),
+    ),
+    "versioned": (
+        Stores.versioned_key_value_store_builder,
+        Stores.persistent_versioned_key_value_store("s", 60_000),
+    ),
+    "window": (Stores.window_store_builder, Stores.persistent_window_store("s", 60_000, 10_000)),
+    "session": (Stores.session_store_builder, Stores.persistent_session_store("s", 60_000)),
+}
+
+
+@pytest.mark.parametrize("kind", BUILDERS_OF)
+def test_a_builder_refuses_what_is_no_supplier_and_no_serde(kind: str) -> None:
+    build, supplier = BUILDERS_OF[kind]
+    with pytest.raises(TopologyError, match=r"takes a supplier, not 's': make one with Stores\."):
+        build("s", serdes.STRING, serdes.STRING)
+    for wrong in (str, "string", type(serdes.STRING)):
+        with pytest.raises(TopologyError, match="store 's': value_serde must be a serde"):
+            build(supplier, serdes.STRING, wrong)
+        with pytest.raises(TopologyError, match="store 's': key_serde must be a serde"):
+            build(supplier, wrong)
+
+
+def test_settings_of_a_changelog_that_are_no_mapping_are_refused() -> None:
+    builder = Stores.key_value_store_builder(Stores.in_memory_key_value_store("s"))
+    wrong: Any = ["segment.bytes"]
+    with pytest.raises(TopologyError, match="store 's': config must be topic settings"):
+        builder.with_logging_enabled(wrong)

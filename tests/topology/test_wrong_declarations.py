@@ -1,9 +1,11 @@
 """Mistakes are refused while the topology is declared or built, with the cure in the message."""
 
+# mypy: disable-error-code="arg-type, call-overload, return-value"
 # ruff: noqa: ARG005 - a lambda takes what the DSL gives it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from pystreams import (
     Consumed,
     EmitStrategy,
     Grouped,
+    KStream,
     Materialized,
     Processor,
     Repartitioned,
@@ -183,6 +186,75 @@ def test_streams_of_two_builders(builder: StreamsBuilder) -> None:
         builder.stream("in").merge(other.stream("in"))
     with pytest.raises(TopologyError, match="two StreamsBuilders"):
         builder.stream("in").join(other.table("table"), lambda a, b: a)
+
+
+WRONG_ARGUMENTS: dict[str, tuple[Callable[[KStream[str, str]], object], str]] = {
+    "merge, nothing": (lambda words: words.merge(None), "merge takes a stream, not None"),
+    "merge, a table": (
+        lambda words: words.merge(words.to_table()),
+        r"merge takes a stream, not .*; to_stream\(\) makes one of a table",
+    ),
+    "retry": (
+        lambda words: words.map_values(str.upper, retry=3),
+        r"retry must be a Retry, as in Retry\(on=TimeoutError\), not 3",
+    ),
+    "stores": (
+        lambda words: words.process(Nothing, stores=None, name="work"),
+        "processor 'work': stores must be a list of names, not None",
+    ),
+    "file": (
+        lambda words: words.print(file="/tmp/x"),
+        "print: file must be one that is open for writing.* not '/tmp/x'",
+    ),
+    "chain": (
+        lambda words: words.split().branch(lambda key, value: True, chain="x"),
+        r"branch: chain takes a function of \(stream\), not 'x'",
+    ),
+    "chain, a number": (
+        lambda words: words.split().default_branch(chain=lambda stream: 5),
+        "branch: its chain must return a stream or None, not 5",
+    ),
+    "log_config": (
+        lambda words: words.to_table(log_config=["retention.ms"]),
+        r"log_config must be topic settings by their names.* not \['retention.ms'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("declare", "told"), WRONG_ARGUMENTS.values(), ids=WRONG_ARGUMENTS)
+def test_an_argument_of_another_kind_is_told_where_it_is_given(
+    builder: StreamsBuilder, declare: Callable[[KStream[str, str]], object], told: str
+) -> None:
+    words = builder.stream("in", key_serde=STRING, value_serde=STRING)
+
+    with pytest.raises(TopologyError, match=told):
+        declare(words)
+
+
+@pytest.mark.parametrize("topics", [5, b"abc", object])
+def test_topics_that_are_no_names(builder: StreamsBuilder, topics: Any) -> None:
+    with pytest.raises(TopologyError, match="stream takes the name of a topic, or a list of names"):
+        builder.stream(topics)
+
+
+class WithoutAnEnd:
+    """Processes records, and has nothing else of a processor."""
+
+    def init(self, context: object) -> None:
+        """Keep nothing."""
+
+    def process(self, record: object) -> None:
+        """Do nothing."""
+
+    transform = process
+
+
+def test_a_processor_of_no_base_class_is_told_to_have_one(builder: StreamsBuilder) -> None:
+    wrong: Any = WithoutAnEnd
+    with pytest.raises(TopologyError, match=r"no method close: .* be a subclass of Processor"):
+        builder.stream("in").process(wrong)
+    with pytest.raises(TopologyError, match=r"close: .* a subclass of ValueTransformerWithKey"):
+        builder.table("table").transform_values(wrong)
 
 
 def test_state_store_that_is_no_builder(builder: StreamsBuilder) -> None:

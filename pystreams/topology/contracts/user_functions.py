@@ -16,6 +16,7 @@ Aggregate_co = TypeVar("Aggregate_co", covariant=True)
 KEY_VALUE = ("key", "value")
 VALUE = ("value",)
 _TAKEN = {"process": "record", "transform": "key, value"}
+_BASES = {"process": "Processor", "transform": "ValueTransformerWithKey"}
 
 
 class Initializer(Protocol[Aggregate_co]):
@@ -132,6 +133,12 @@ def check_processor(processor: object, node: str, method: str = "process") -> No
             f"processor {node!r}: its supplier returned {processor!r}, "
             f"which has no method {method}({_TAKEN[method]})"
         )
+    for part in ("init", "close"):
+        if not callable(getattr(processor, part, None)):
+            raise TopologyError(
+                f"processor {node!r}: its supplier returned {processor!r}, which has no method "
+                f"{part}: let its class be a subclass of {_BASES[method]}, which has one"
+            )
     for part in ("init", method, "close"):
         refuse_async(getattr(processor, part, None), f"processor {node!r}")
 

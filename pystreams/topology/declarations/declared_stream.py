@@ -6,7 +6,7 @@ Source: Kafka Streams' `AbstractStream`, `KStreamImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -212,9 +212,24 @@ def behind(graph: StreamsGraph, node: RepartitionNode) -> DeclaredStream:
     return DeclaredStream(graph, node, frozenset((node.name,)), node.key_serde, node.value_serde)
 
 
-def check_store_names(stores: Sequence[str], node: str) -> None:
+def declared_of(stream: object, operation: str) -> DeclaredStream:
+    """Return what is below a `KStream`.
+
+    Raises:
+        TopologyError: It is no stream.
+    """
+    declared = getattr(stream, "_declared", None)
+    if not isinstance(declared, DeclaredStream):
+        raise TopologyError(
+            f"{operation} takes a stream, not {stream!r}; to_stream() makes one of a table"
+        )
+    return declared
+
+
+def check_store_names(stores: Any, node: str) -> None:
     """Refuse stores of a node that are not given by their names."""
-    if isinstance(stores, str) or not all(isinstance(store, str) for store in stores):
+    is_list = isinstance(stores, Iterable) and not isinstance(stores, str)
+    if not is_list or not all(isinstance(store, str) for store in stores):
         raise TopologyError(
             f"processor {node!r}: stores must be a list of names, not {stores!r}; add each "
             "store with add_state_store(...) and give its name here"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Unpack
 
@@ -215,10 +215,14 @@ class StreamsBuilder(SaysWhatIsMissing):
         return topology
 
 
-def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
+def _topic_names(topics: object) -> tuple[str, ...]:
     if topics is None:
         return ()
-    return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    if isinstance(topics, str):
+        return (topics,)
+    if isinstance(topics, bytes) or not isinstance(topics, Iterable):
+        raise TopologyError(f"stream takes the name of a topic, or a list of names, not {topics!r}")
+    return tuple(dict.fromkeys(topics))
 
 
 def _read_and_kept(

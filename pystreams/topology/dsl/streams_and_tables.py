@@ -43,7 +43,7 @@ from pystreams.topology.contracts.windows import (
 )
 from pystreams.topology.declarations import held_values, kept_serdes
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
-from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.declared_stream import DeclaredStream, declared_of
 from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.global_tables import (
     DeclaredGlobalTable,
@@ -462,9 +462,9 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         """Return the records of both streams, in no order between the two.
 
         Raises:
-            TopologyError: The streams come from different builders.
+            TopologyError: The other is no stream, or they come from different builders.
         """
-        return KStream(self._declared.merged_with(other._declared, name))
+        return KStream(self._declared.merged_with(declared_of(other, "merge"), name))
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
         """Split the stream: each record goes to the first branch whose predicate is true.
@@ -1933,8 +1933,10 @@ class BranchedKStream(SaysWhatIsMissing, Generic[K, V]):
         chain: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None,
     ) -> None:
         stream = KStream[K, V](branch)
-        kept = stream if chain is None else chain(stream)
+        kept = stream if chain is None else checked(chain, "branch: chain", ("stream",))(stream)
         if kept is not None:
+            if not isinstance(kept, KStream | KTable):
+                raise TopologyError(f"branch: its chain must return a stream or None, not {kept!r}")
             self._branches[branch.node.name] = kept
 
 

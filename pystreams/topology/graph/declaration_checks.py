@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pystreams.errors import TopologyError
+from pystreams.stores.builder_arguments import check_serde
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ConnectsStores
@@ -33,11 +34,7 @@ def check_values(operation: str, **values: object) -> None:
             continue
         where = f"{operation}: {option}"
         if option.endswith("serde"):
-            if isinstance(value, type) or not _is_serde(value):
-                raise TopologyError(
-                    f"{where} must be a serde, an object with serializer(topic) and "
-                    f"deserializer(topic) such as serdes.STRING, not {value!r}"
-                )
+            check_serde(where, value)
         elif option in _FUNCTIONS:
             if not callable(value):
                 raise TopologyError(f"{where} must be a function, not {value!r}")
@@ -79,12 +76,6 @@ def refuse_expiring(builder: StoreBuilder, topic: str) -> None:
             "that it has let expire still are, and would come back: leave ttl_ms out, or let a "
             "table(...) expire rows into a topic that this reads"
         )
-
-
-def _is_serde(value: object) -> bool:
-    return callable(getattr(value, "serializer", None)) and callable(
-        getattr(value, "deserializer", None)
-    )
 
 
 def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypedDict
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.stores.builder_arguments import topic_settings
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.retentions import check_number, versioned_retention
@@ -63,6 +64,7 @@ class Materialized(CheckedOptions, Generic[K, V]):
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and such that contradict each other."""
         super().__post_init__()
+        topic_settings("Materialized: log_config", self.log_config)
         if self.supplier is not None:
             _check_supplier(self, self.supplier)
         elif self.history_retention_ms is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from pystreams.errors import FatalStreamsError
+from pystreams.errors import FatalStreamsError, TopologyError
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 
@@ -25,6 +25,14 @@ class PrintOperator:
     label: str
     file: TextIO | None
     mapper: Callable[[Any, Any], str] | None
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be written to."""
+        if self.file is not None and not callable(getattr(self.file, "write", None)):
+            raise TopologyError(
+                "print: file must be one that is open for writing, such as sys.stderr or "
+                f'open("records.txt", "w"), not {self.file!r}'
+            )
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""

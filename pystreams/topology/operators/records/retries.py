@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pystreams.errors import ConfigError, StreamsError
+from pystreams.errors import ConfigError, StreamsError, TopologyError
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.topology.contracts.operator import NodeContext, Operator, Step, TaskContext
 from pystreams.topology.contracts.retry import Retry
@@ -54,8 +54,16 @@ class RetryingOperator:
 
 
 def retried(operator: Operator, retry: Retry | None) -> Operator:
-    """Return an operator that tries again as it is said; the same one if nothing is."""
-    return operator if retry is None else RetryingOperator(operator, retry)
+    """Return an operator that tries again as it is said; the same one if nothing is.
+
+    Raises:
+        TopologyError: What is given says nothing of that.
+    """
+    if retry is None:
+        return operator
+    if not isinstance(retry, Retry):
+        raise TopologyError(f"retry must be a Retry, as in Retry(on=TimeoutError), not {retry!r}")
+    return RetryingOperator(operator, retry)
 
 
 class _CaughtError:
