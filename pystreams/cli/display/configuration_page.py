@@ -20,7 +20,7 @@ Keys, meanings and defaults are Kafka Streams'. A value is looked up in this ord
 
 1. the program: `StreamsConfig.of({"commit.interval.ms": 100})`, or keywords with underscores,
    `StreamsConfig.of(commit_interval_ms=100)`; on the command line `pystreams run -c key=value`,
-2. the environment, for `pystreams run` only: `PYSTREAMS_COMMIT_INTERVAL_MS=100`,
+2. the environment, for the commands of `pystreams` only: `PYSTREAMS_COMMIT_INTERVAL_MS=100`,
 3. a file, `pystreams run --config FILE`: TOML when it ends in `.toml`, else Java properties,
 4. the topology's module: a dict named `config`.
 

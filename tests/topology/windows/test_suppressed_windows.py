@@ -19,17 +19,19 @@ from pystreams import (
     TimeWindows,
     Topology,
     TopologyError,
+    UnlimitedWindows,
     Windowed,
     serdes,
 )
 from pystreams.topology.operators.tables.suppress import SuppressOperator
 from tests.topology.tables.test_suppress import TEXT, Driven, limited, unbounded
 
+AnyWindows = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 Counts = KTable[Windowed[str], int]
 Result = tuple[str, Any, int]
 
 
-def counting(windows: TimeWindows | SlidingWindows | SessionWindows) -> Callable[..., Counts]:
+def counting(windows: AnyWindows) -> Callable[..., Counts]:
     def count(builder: StreamsBuilder) -> Counts:
         grouped: Any = builder.stream("in", **TEXT).group_by_key()
         counted: Counts = grouped.windowed_by(windows).count()
@@ -185,6 +187,15 @@ def test_one_way_up_without_windows_is_refused_by_its_names() -> None:
 
 
 # ---------------------------------------------------------------------- what is sent on
+
+
+def test_windows_that_never_close_are_refused() -> None:
+    def numbered(builder: StreamsBuilder) -> Counts:
+        counts = counting(UnlimitedWindows.of())(builder)
+        return counts.map_values(lambda count: count + 1)
+
+    with pytest.raises(TopologyError, match=r"unlimited windows of KSTREAM-AGG\S+ -> KTABLE"):
+        closing(numbered)
 
 
 def test_a_window_that_holds_nothing_at_its_end_is_not_sent_on() -> None:

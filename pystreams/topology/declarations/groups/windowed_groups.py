@@ -39,6 +39,7 @@ from pystreams.topology.declarations.groups.declared_groups import (
     with_results,
 )
 from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde
+from pystreams.topology.declarations.logical_graph.graph_node import NEVER_CLOSES
 from pystreams.topology.declarations.logical_graph.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.tables.declared_table import DeclaredTable
 from pystreams.topology.declarations.tables.table_store import TableStore
@@ -183,8 +184,13 @@ class WindowedGroups:
 
     @property
     def window_grace_ms(self) -> int:
-        """How long after its end (ms, in stream time) a window may still change."""
+        """How long after its end (ms, in stream time) a window may still change.
+
+        `NEVER_CLOSES` if it has no end.
+        """
         windows = self.windows
+        if isinstance(windows, UnlimitedWindows):
+            return NEVER_CLOSES
         if isinstance(windows, SessionWindows):
             return windows.inactivity_gap_ms + windows.grace_period_ms
         return windows.grace_period_ms

@@ -88,6 +88,10 @@ class TableNeed(NamedTuple):
     wanted: Wanted
 
 
+NEVER_CLOSES = -1
+"""In the place of a grace period, of windows that have no end."""
+
+
 @dataclass(frozen=True, eq=False)
 class TableNode(GraphNode):
     """Makes a table.
@@ -99,7 +103,8 @@ class TableNode(GraphNode):
         derived_from: The table it is computed from, if it is.
         on_demand: Whether it does without its store as long as nothing needs that.
         window_grace_ms: Of a windowed aggregation: how long after its end (ms, in stream time) a
-            window may still change; None where there are no windows.
+            window may still change, `NEVER_CLOSES` if it may for ever; None where there are no
+            windows.
     """
 
     operator: TableOperator

@@ -14,6 +14,7 @@ from pystreams.stores.kinds.suppress.kind import SUPPRESS, SuppressKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.logical_graph.graph_node import (
+    NEVER_CLOSES,
     GraphNode,
     Place,
     TableNeed,
@@ -115,9 +116,15 @@ def window_grace_ms(graph: StreamsGraph, node: GraphNode, below: tuple[str, ...]
         below: The way here, for the error.
 
     Raises:
-        TopologyError: There is none on one of the ways up.
+        TopologyError: There is none on one of the ways up, or its windows never close.
     """
     if isinstance(node, TableNode) and node.window_grace_ms is not None:
+        if node.window_grace_ms == NEVER_CLOSES:
+            raise TopologyError(
+                "Suppressed.until_window_closes: the unlimited windows of "
+                f"{' -> '.join((node.name, *below))} never close, so no result would ever be sent: "
+                "leave it out, aggregate by TimeWindows, or use Suppressed.until_time_limit"
+            )
         return node.window_grace_ms
     way = (node.name, *below)
     parents = graph.parents_of(node)
