@@ -62,10 +62,10 @@ class TopologyTestDriver:
             `bootstrap.servers` have defaults here; `outer.join.emit.interval.ms` and
             `window.emit.interval.ms` are 0.
         wall_clock_ms: Where the wall clock starts (ms).
-        state_directory: Where persistent stores live; None keeps our stores in memory, and
-            gives those of a user's own a temporary directory until `close`.
-        trace: Told what becomes of each record, as it happens: each `Hop` from node to node, each
-            `StateChange`, each record that is `Written`. `trace=print` shows it as text.
+        state_directory: Where persistent stores live; None keeps ours in memory, and gives those
+            of a user's own a temporary directory until `close`.
+        trace: Told what becomes of each record: each `Hop` from node to node, each `StateChange`,
+            each record that is `Written`. `trace=print` shows it as text.
 
     Raises:
         TopologyError: The topology can't run.
@@ -92,8 +92,7 @@ class TopologyTestDriver:
         if state_directory is None and of_users_own:
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._closed = False
-        self._produced: dict[str, list[ProducedRecord]] = {}
-        self._offsets: dict[str, int] = {}
+        self._produced, self._offsets = dict[str, list[ProducedRecord]](), dict[str, int]()
         self._tasks: list[StreamTask] = []
         self._global_task: GlobalTask | None = None
         self._event_loop = EventLoop()

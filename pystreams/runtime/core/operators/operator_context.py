@@ -167,8 +167,7 @@ class OperatorContext:
         for action in reversed(closing):
             try:
                 self._run_user_code(action, "close")
-            except StateStoreCorruptedError as error:
-                # The store is met again when the task next uses it, which may rebuild it.
+            except StateStoreCorruptedError as error:  # The task rebuilds it when it next uses it.
                 _log.warning("processor not closed", task=str(self.task_id), why=str(error))
             except StreamsError as error:
                 first_error = first_error or error
