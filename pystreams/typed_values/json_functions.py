@@ -8,18 +8,24 @@ is left to its package.
 from __future__ import annotations
 
 import collections.abc
+import datetime as dt
 import decimal
+import uuid
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 import orjson
 
+from pystreams.typed_values.finite_numbers import check_nulls
 from pystreams.typed_values.misfit import Misfit, path_text
 from pystreams.typed_values.model_fields import is_model, names_of, package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
 
 _TEXT_KEYS = frozenset({str, Any})
+_WITHOUT_FLOATS = frozenset(
+    (str, int, bool, None, type(None), dt.date, dt.datetime, dt.time, decimal.Decimal, uuid.UUID)
+)
 
 
 def json_functions(
@@ -67,14 +73,22 @@ def _plain_serializer(model: Any, name: str, seen: list[Any]) -> Callable[[Any],
     kind = model if isinstance(model, type) and not is_dict(model) else None
     kind = dict if is_dict(model) else kind
     option, default = _writing_options(seen)
-    dumps = orjson.dumps
+    dumps, holds_floats = orjson.dumps, not all(map(_is_without_floats, seen))
 
     def serialize(value: Any) -> bytes:
         if kind is not None and not isinstance(value, kind):
             raise TypeError(f"serdes.json_of({name}) takes a {name}, not {type(value).__name__}")
-        return dumps(value, default, option)
+        data = dumps(value, default, option)
+        if holds_floats and data.find(b"null") >= 0:
+            check_nulls(value, data, name)
+        return data
 
     return serialize
+
+
+def _is_without_floats(kind: Any) -> bool:
+    """Return whether a type holds no floats but in its parts, which are seen too."""
+    return kind in _WITHOUT_FLOATS or is_model(kind) or get_origin(kind) is not None
 
 
 def _writing_options(seen: list[Any]) -> tuple[int, Callable[[Any], object]]:
@@ -115,7 +129,16 @@ def _msgspec_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[by
     import msgspec  # noqa: PLC0415 - the user's model has it
 
     encode, decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(model).decode
-    return _of_model(model, encode), telling(decode, msgspec.ValidationError, msgspec_text, model)
+
+    def serialize(value: Any) -> bytes:
+        data = encode(value)
+        if data.find(b"null") >= 0:
+            check_nulls(value, data, model.__name__)
+        return data
+
+    return _of_model(model, serialize), telling(
+        decode, msgspec.ValidationError, msgspec_text, model
+    )
 
 
 def _pydantic_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
@@ -126,7 +149,13 @@ def _pydantic_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[b
 
     def serialize(value: Any) -> bytes:
         # By alias, as that is how it is read.
-        return dump(value, by_alias=True)
+        data = dump(value, by_alias=True)
+        if data.find(b"null") >= 0:
+            check_nulls(value, data, model.__name__, to_plain)
+        return data
+
+    def to_plain(value: Any) -> Any:
+        return adapter.dump_python(value, mode="json", by_alias=True)
 
     deserialize = telling(adapter.validate_json, pydantic.ValidationError, pydantic_text, model)
     return _of_model(model, serialize), deserialize

@@ -53,7 +53,7 @@ def fields_of(model: Any) -> list[ModelField]:
     """Return the fields of a class that `is_model`, in their order.
 
     Raises:
-        TypeError: The names in its annotations can't be found.
+        TypeError: The names in its annotations can't be found, or one is none of a value's.
     """
     hints = _hints(model)
     if typing.is_typeddict(model):
@@ -64,6 +64,12 @@ def fields_of(model: Any) -> list[ModelField]:
             ModelField(name, hints.get(name, Any), _constant(defaults, name))
             for name in model._fields
         ]
+    for name, hint in hints.items():
+        if isinstance(hint, dataclasses.InitVar):
+            raise TypeError(
+                f"{model.__name__}.{name} is an InitVar: it is not in a value, and so it can't be "
+                "written for who makes the value again"
+            )
     return [
         ModelField(field.name, hints[field.name], _default(field), bool(field.kw_only))
         for field in dataclasses.fields(model)

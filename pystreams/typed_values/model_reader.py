@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
 from pystreams.typed_values.misfit import Misfit, Read, misfit
 from pystreams.typed_values.model_fields import ModelField, fields_of, is_model, names_of
-from pystreams.typed_values.scalar_readers import as_it_is, literal_reader, scalar_reader
+from pystreams.typed_values.scalar_readers import as_it_is, literal_reader, scalar_reader, values_of
 
 _ABSENT = object()
 _READ_AS_THEY_ARE = frozenset({str, int, float, bool})
@@ -71,9 +71,26 @@ class ModelReader:
         if origin is tuple:
             return self._tuple_reader(arguments)
         if origin in _OBJECTS:
-            return _object_reader(self.reader(arguments[0]), self.reader(arguments[1]), arguments)
+            return _object_reader(self._key_reader(arguments[0]), self.reader(arguments[1]))
         name = getattr(annotation, "__name__", None) or repr(annotation)
         raise TypeError(f"{name} can't be read; see the page on serdes for the types that can")
+
+    def _key_reader(self, annotation: Any) -> Read:
+        """Return the function for keys, which are text in JSON."""
+        read = self.reader(annotation)
+        kind = annotation
+        while isinstance(kind, NewType) or get_origin(kind) is Annotated:
+            kind = kind.__supertype__ if isinstance(kind, NewType) else get_args(kind)[0]
+        values = get_args(kind) if get_origin(kind) is Literal else values_of(kind)
+        if kind is int:
+            return _int_from_text
+        if kind not in {bool, float}:
+            if all(isinstance(value, str) for value in values):
+                return read
+            if all(isinstance(value, int) for value in values) and get_origin(kind) is not Literal:
+                return lambda value: read(_int_from_text(value))
+        name = getattr(kind, "__name__", None) or repr(kind)
+        raise TypeError(f"keys of {name} can't be read: JSON's are text; take str or int")
 
     def _model_reader(self, model: Any) -> Read:
         known = self._readers.get(model)
@@ -224,15 +241,12 @@ def _array_reader(read_item: Read) -> Read:
     return read
 
 
-def _object_reader(read_key: Read, read_value: Read, arguments: tuple[Any, ...]) -> Read:
-    # JSON's keys are strings.
-    read_text = _int_from_text if arguments[0] is int else read_key
-
+def _object_reader(read_key: Read, read_value: Read) -> Read:
     def read(value: object) -> object:
         if type(value) is not dict:
             raise misfit("an object", value)
         return {
-            _read_inside(read_text, key, str(key)): _read_inside(read_value, item, str(key))
+            _read_inside(read_key, key, str(key)): _read_inside(read_value, item, str(key))
             for key, item in value.items()
         }
 

@@ -13,7 +13,11 @@ from pystreams.typed_values.misfit import Misfit, Read, misfit
 
 
 def scalar_reader(annotation: Any) -> Read | None:
-    """Return the function for a scalar type, or None where it is none."""
+    """Return the function for a scalar type, or None where it is none.
+
+    Raises:
+        TypeError: It is an enumeration whose values can't be read.
+    """
     if annotation in {None, type(None)}:
         return _read_null
     if not isinstance(annotation, type):
@@ -21,6 +25,12 @@ def scalar_reader(annotation: Any) -> Read | None:
     if issubclass(annotation, enum.Enum):
         return _enum_reader(annotation)
     return _READERS.get(annotation)
+
+
+def values_of(kind: Any) -> list[object]:
+    """Return the values of the members of an enumeration; none of another type."""
+    is_enum = isinstance(kind, type) and issubclass(kind, enum.Enum)
+    return [member.value for member in kind] if is_enum else []
 
 
 def as_it_is(value: object) -> object:
@@ -94,6 +104,14 @@ def _from_text(kind: type, parse: Callable[[str], object], expected: str) -> Rea
 
 
 def _enum_reader(kind: type[enum.Enum]) -> Read:
+    for value in values_of(kind):
+        if not isinstance(value, str | int | float) or type(value) is bool:
+            raise TypeError(
+                f"{kind.__name__} can't be read: the value of a member is of "
+                f"{type(value).__name__}; give all of them text or numbers"
+            )
+    if issubclass(kind, enum.Flag):
+        return _flag_reader(kind)
     members = {member.value: member for member in kind}
     expected = f"one of {', '.join(map(repr, members))}"
 
@@ -104,6 +122,20 @@ def _enum_reader(kind: type[enum.Enum]) -> Read:
                 return member
         found = "another string" if type(value) is str else None
         raise Misfit(expected, found) if found else misfit(expected, value)
+
+    return read
+
+
+def _flag_reader(kind: type[enum.Flag]) -> Read:
+    expected = f"flags of {kind.__name__}"
+
+    def read(value: object) -> object:
+        if type(value) is not int or value < 0:
+            raise misfit(expected, value)
+        try:
+            return kind(value)
+        except ValueError:
+            raise misfit(expected, value) from None
 
     return read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import uuid
 from typing import Any
@@ -75,3 +76,23 @@ def test_bytes_that_are_no_utf_8_are_refused_and_a_serde_that_reads_them_as_java
     like_java = serdes.serde_of(str.encode, lambda data: data.decode(errors="replace"))
 
     assert like_java.deserializer("topic")(broken) == "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (math.nan, "nan has no form in JSON: make it None, or write numbers with serdes.DOUBLE"),
+        ({"mean": -math.inf, "n": None}, r"^mean: -inf has no form in JSON"),
+        ({"rows": [{"n": None}, (1, math.nan)]}, r"^rows\[1\]\[1\]: nan has no form in JSON"),
+    ],
+)
+def test_json_refuses_numbers_that_it_would_make_null_of(value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        serdes.JSON.serializer("t")(value)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "null", {"null": 1.5, "n": None}, [None, {"n": [None, 1.5]}], {"n": [None]}]
+)
+def test_json_writes_nulls_that_are_none(value: object) -> None:
+    assert serdes.JSON.deserializer("t")(serdes.JSON.serializer("t")(value)) == value

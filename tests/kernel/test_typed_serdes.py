@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import math
 import uuid
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import InitVar, dataclass, field, make_dataclass
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
@@ -282,6 +283,127 @@ def test_a_value_of_another_class_is_not_written(model: Any) -> None:
 
 
 @dataclass
+class Reading:
+    name: str
+    celsius: float | None = None
+    after: list[Line | float] = field(default_factory=list)
+
+
+@dataclass
+class Unset:
+    celsius: float | None = None
+    later: float = field(init=False, repr=False)
+
+
+class StructReading(msgspec.Struct):
+    name: str
+    celsius: float | None = None
+
+
+class PydanticReading(pydantic.BaseModel):
+    name: str
+    celsius: float | None = None
+    within: list[PydanticReading] = []
+
+
+class Spelled(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_inf_nan="strings")
+    celsius: float
+    note: str | None = None
+
+
+class Span(NamedTuple):
+    start: float
+    end: float
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Reading("roof", math.nan), r"Reading\.celsius: nan has no form in JSON: make it None"),
+        (Reading("roof", None, [1.0, -math.inf]), r"Reading\.after\[1\]: -inf has no form in JSON"),
+        (Span(math.inf, 1.0), r"Span\.start: inf has no form in JSON"),
+        (StructReading("roof", math.nan), r"StructReading\.celsius: nan has no form"),
+        (PydanticReading(name="roof", celsius=math.nan), r"PydanticReading\.celsius: nan has no"),
+        (
+            PydanticReading(name="roof", within=[PydanticReading(name="wall", celsius=math.inf)]),
+            r"PydanticReading\.within\[0\]\.celsius: inf has no form",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_number_that_json_has_not_is_refused_with_its_path(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        serdes.json_of(type(value)).serializer("t")(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Reading("null", None, [Line("null", decimal.Decimal("NaN")), 1.5]),
+        Unset(),
+        StructReading("null"),
+        PydanticReading(name="null", within=[PydanticReading(name="wall", celsius=1.5)]),
+        Spelled(celsius=math.inf),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_null_that_stands_for_nothing_else_is_written(value: Any) -> None:
+    assert repr(written_and_read(type(value), value)) == repr(value)
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclass
+class Grants:
+    own: Access
+    by_group: dict[Access, int]
+    by_priority: dict[Priority, Access] = field(default_factory=dict)
+
+
+def test_flags_that_are_combined_come_back_also_as_keys() -> None:
+    both = Access.READ | Access.WRITE
+    grants = Grants(both, {both: 1, Access.READ: 2}, {Priority.HIGH: Access(0)})
+
+    assert written_and_read(Grants, grants) == grants
+    with pytest.raises(ValueError, match=r"Grants\.own: expected"):
+        serdes.json_of(Grants).deserializer("t")(b'{"own":4,"by_group":{}}')
+
+
+class Corner(enum.Enum):
+    LEFT = (0, 1)
+
+
+@dataclass
+class WithTuples:
+    corner: Corner
+
+
+@dataclass
+class WithFlagKeys:
+    by_flag: dict[bool, int]
+
+
+@dataclass
+class WithNumberKeys:
+    by_number: dict[float, int]
+
+
+@dataclass
+class WithOneOfKeys:
+    by_choice: dict[Literal[1, "two"], int]
+
+
+@dataclass
+class WithInitVar:
+    given: InitVar[int]
+    kept: int = 0
+
+
+@dataclass
 class WithBytes:
     data: bytes
 
@@ -296,6 +418,11 @@ class WithSet:
     [
         (WithBytes, "WithBytes holds bytes, which have no form in JSON"),
         (WithSet, r"WithSet\.inner: set.* can't be read"),
+        (WithTuples, r"WithTuples\.corner: Corner can't be read: .*text or numbers"),
+        (WithFlagKeys, r"WithFlagKeys\.by_flag: keys of bool can't be read"),
+        (WithNumberKeys, r"WithNumberKeys\.by_number: keys of float can't be read"),
+        (WithOneOfKeys, r"WithOneOfKeys\.by_choice: keys of .*Literal.* can't be read"),
+        (WithInitVar, r"WithInitVar\.given is an InitVar"),
     ],
 )
 def test_a_type_that_has_no_json_is_refused_when_the_serde_is_made(

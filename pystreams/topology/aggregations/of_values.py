@@ -269,9 +269,7 @@ def collect(
         "collect",
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
-        state_bytes.marked(
-            mark, "collect", TimedValues(state_bytes.kept(serde)), {"kept": serde, "keep": keep}
-        ),
+        state_bytes.marked(mark, "collect", TimedValues(serde), {"kept": serde, "keep": keep}),
         lambda timed: [value for _, value in timed],
     )
 
@@ -305,7 +303,7 @@ def distinct_count(
         merge=lambda so_far, other: so_far | other,
     )
     make = frozenset if image is None else state_bytes.frozen_set
-    body = Values(state_bytes.kept(serde), make, in_order=False)
+    body = Values(serde, make, in_order=False)
     states = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body, {"kept": serde})
     return aggregation_of("distinct_count", select, growth, states, len, LONG)
 
@@ -318,8 +316,7 @@ def _one_value(
     serde: Serde[Any],
 ) -> Aggregation[Any, Any, Any]:
     timed = growth.with_timestamp
-    kept = state_bytes.kept(serde)
-    body = TimedValue(kept) if timed else kept
+    body = TimedValue(serde) if timed else serde
     states = state_bytes.marked(mark, name, body, {"kept": serde})
     result = itemgetter(1) if timed else _itself
     return aggregation_of(name, select, growth, states, result, serde)
@@ -361,7 +358,7 @@ def _ranked(
             so_far = add(so_far, value)
         return so_far
 
-    body = Values(state_bytes.kept(serde))
+    body = Values(serde)
     states = state_bytes.marked(mark, name, body, {"kept": serde})
     return aggregation_of(name, select, Growth(begin, add, merge), states, builtins.list)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from zlib import crc32
 
 from pystreams.errors import TopologyError
+from pystreams.serdes import DOUBLE
 from pystreams.topology.aggregations import state_bytes
 from pystreams.topology.aggregations.aggregation import Aggregation, no_state
 
@@ -40,7 +41,8 @@ def several(
         into: Called with the results by name; a class of yours, such as a NamedTuple. A dict when
             not given.
         parts: The aggregations, in any order: what is kept of each goes by its name. A part that
-            has no state, as nothing was selected for it, has the result None.
+            has no state, as nothing was selected for it, has the result None, and so has one that
+            says no number yet: the variance of one value.
 
     Raises:
         TopologyError: There are no parts, one is no aggregation, or `into` takes other names.
@@ -54,7 +56,7 @@ def several(
             )
     names, given = tuple(parts), tuple(parts.values())
     _check_names(into, names)
-    results = tuple(part.result for part in given)
+    results = tuple(_result_of(part) for part in given)
     timed = any(part.with_timestamp for part in given)
     folds = tuple(_told_the_time(part) if timed else _starting(part) for part in given)
     no_states = (None,) * len(given)
@@ -205,6 +207,19 @@ def _all_there(states: States) -> bool:
         if state is None:
             return False
     return True
+
+
+def _result_of(part: Aggregation[Any, Any, Any]) -> Callable[[Any], Any]:
+    """Return the function of a part's result, with None for nan: JSON has none within a dict."""
+    result = part.result
+    if part.result_serde is not DOUBLE:
+        return result
+
+    def number(state: Any) -> Any:
+        found = result(state)
+        return found if found == found else None  # noqa: PLR0124 - only nan is not
+
+    return number
 
 
 def _starting(part: Aggregation[Any, Any, Any]) -> Callable[..., Any]:

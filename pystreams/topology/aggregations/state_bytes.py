@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pystreams.serdes import JSON, FunctionSerde, Serde, serde_of
+from pystreams.serdes import JSON, FunctionSerde, Serde
 
 COUNT = 0x01
 SUM = 0x02
@@ -75,21 +75,6 @@ class OfParts:
     parts: Parts = _NO_PARTS
 
 
-def kept(serde: Serde[Any]) -> Serde[Any]:
-    """Return a serde for values that are kept; JSON with an eye on numbers that it writes as null.
-
-    A value is never None, so that null is always one that would be lost: nan or infinite.
-    """
-    return serde_of(_json, JSON.deserializer(""), "JSON") if serde is JSON else serde
-
-
-def _json(value: Any) -> bytes:
-    data = _WRITE_JSON(value)
-    if data == b"null":
-        raise ValueError(f"{value} can't be kept as JSON: give the aggregation serde=serdes.DOUBLE")
-    return data
-
-
 def image_with(serde: Serde[Any]) -> Callable[[Any], Any] | None:
     """Return the function that makes of a value what its serde gives back; None where it does.
 
@@ -106,7 +91,7 @@ def json_image(value: Any) -> Any:
     """
     if type(value) in _SCALARS:
         return value
-    image = _READ_JSON(_json(value))
+    image = _READ_JSON(_WRITE_JSON(value))
     if image != _with_lists(value):
         raise ValueError(
             f"a {type(value).__name__} does not come back from JSON as it was: select text, "
