@@ -1,8 +1,10 @@
 """Keys and values as people write and read them: lines of text, and JSON.
 
 A serde tells how its type is written. Text is text for STRING, BYTES and UUID, and a number for
-INT, LONG and DOUBLE; of all others it is the bytes themselves, where the serde reads them (as those
-of `JSON` and `json_of`), else JSON that makes the plain value the serde takes (as an Avro serde).
+INT, LONG and DOUBLE; a windowed key is an object of its key and its window. Of all others text is
+the bytes themselves, where the serde reads them (as those of `JSON` and `json_of`), else JSON that
+makes the plain value the serde takes (as an Avro serde); and JSON is what their values are shown
+as.
 """
 
 # ruff: noqa: BLE001 - a serde of the user's may raise anything; it is told with what it refused.
@@ -10,8 +12,10 @@ of `JSON` and `json_of`), else JSON that makes the plain value the serde takes (
 from __future__ import annotations
 
 import base64
+import math
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -29,6 +33,9 @@ _FROM_TEXT: tuple[tuple[Serde[Any], Callable[[str], Any]], ...] = (
 )
 _TEXTUAL = (serdes.STRING, serdes.BYTES, serdes.UUID)
 _OPTIONS = orjson.OPT_NON_STR_KEYS
+_BASE64 = "base64"
+_NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
+_WINDOWED = ("key", "window")
 
 
 def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
@@ -43,6 +50,11 @@ def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
                 return serde.serializer(topic)(parse(text))
             except Exception as error:
                 raise _refused(text, serde, str(error)) from error
+    if _is_windowed(serde):
+        try:
+            return _windowed_bytes(orjson.loads(text), serde, topic)
+        except orjson.JSONDecodeError as error:
+            raise _refused(text, serde, f"it is written as JSON: {error}") from error
     return _checked_bytes(text.encode(), serde, topic)
 
 
@@ -52,6 +64,12 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
     Raises:
         ValueError: The serde can't take it.
     """
+    if _is_windowed(serde):
+        return _windowed_bytes(value, serde, topic)
+    if serde is serdes.BYTES and isinstance(value, dict) and value.keys() == {_BASE64}:
+        return _bytes_of_base64(value, serde)
+    if serde is serdes.DOUBLE and value in _NOT_IN_JSON:
+        value = float(value)
     if any(serde is known for known in _TEXTUAL):
         if not isinstance(value, str):
             raise _refused(orjson.dumps(value).decode(), serde, "it is written as a JSON string")
@@ -61,7 +79,7 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
             return serde.serializer(topic)(value)
         except Exception as error:
             raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
-    return _checked_bytes(orjson.dumps(value), serde, topic)
+    return _bytes_shown_as(value, serde, topic)
 
 
 def json_of_value(value: Any) -> bytes:
@@ -69,13 +87,70 @@ def json_of_value(value: Any) -> bytes:
     return orjson.dumps(value, default=_plain, option=_OPTIONS)
 
 
+def plain_of_value(value: Any) -> Any:
+    """Return a value for JSON of which `bytes_of_json` makes the same bytes again.
+
+    That is {"base64": "..."} of bytes that are no text, and the name of a number that JSON has not.
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return {_BASE64: base64.b64encode(data).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        nan, infinity, minus_infinity = _NOT_IN_JSON
+        return nan if math.isnan(value) else infinity if value > 0 else minus_infinity
+    if getattr(value, "_fields", None) == _WINDOWED:
+        return {"key": plain_of_value(value.key), "window": value.window}
+    return value
+
+
 def text_of_value(value: Any) -> str:
     """Return a value on one line: a text as it is, all others as JSON."""
+    if isinstance(value, float):
+        value = plain_of_value(value)
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, bytes):
         value = _plain(value)
     return value if isinstance(value, str) else json_of_value(value).decode()
+
+
+def _is_windowed(serde: Serde[Any]) -> bool:
+    return hasattr(serde, "bytes_of_plain")
+
+
+def _windowed_bytes(value: Any, serde: Any, topic: str) -> bytes:
+    """Return the bytes of a windowed key, given as an object of its key and its window."""
+    try:
+        data: bytes = serde.bytes_of_plain(value, topic, bytes_of_json)
+    except Exception as error:
+        raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
+    return data
+
+
+def _bytes_of_base64(value: dict[str, Any], serde: Serde[Any]) -> bytes:
+    try:
+        return base64.b64decode(value[_BASE64], validate=True)
+    except (TypeError, ValueError) as error:
+        raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
+
+
+def _bytes_shown_as(value: Any, serde: Serde[Any], topic: str) -> bytes:
+    """Return bytes that are shown as this JSON value, or else what the serde makes of it."""
+    serialize, deserialize = serde.serializer(topic), serde.deserializer(topic)
+    data = orjson.dumps(value)
+    makes: tuple[Callable[[], bytes], ...] = (
+        lambda: serialize(value),
+        lambda: serialize(deserialize(data)),
+    )
+    for make in makes:
+        with suppress(Exception):
+            made = make()
+            if orjson.loads(json_of_value(plain_of_value(deserialize(made)))) == value:
+                return made
+    return _checked_bytes(data, serde, topic)
 
 
 def _checked_bytes(data: bytes, serde: Serde[Any], topic: str) -> bytes:

@@ -80,7 +80,7 @@ def test_numbers_are_written_and_read_by_the_serde_of_the_sink(shop: Shop) -> No
 def test_json_carries_whole_records_there_and_back(shop: Shop, tmp_path: Path) -> None:
     shop.create_topics()
     records: list[dict[str, Any]] = [
-        {"timestamp": 7, "key": "a", "value": {"total": 1}, "headers": {"h": "x"}},
+        {"timestamp": 7, "key": "a", "value": {"total": 1}, "headers": [["h", "x"]]},
         {"timestamp": 8, "key": "a", "value": None},
         {"timestamp": 9, "key": None, "value": {"total": 2}},
     ]
@@ -110,7 +110,7 @@ def test_a_line_that_does_not_fit_is_named_and_those_before_it_are_written(shop:
     ("line", "why"),
     [
         ('{"ky": "a", "value": {}}', "'ky' is no field of a record: there are key, value,"),
-        ('{"value": {}, "headers": ["h"]}', '"headers" is an object'),
+        ('{"value": {}, "headers": ["h"]}', '"headers" are pairs'),
         ('{"value": {}, "timestamp": null}', '"timestamp" is a whole number'),
         ('{"value": {}, "timestamp": "noon"}', '"timestamp" is a whole number'),
     ],

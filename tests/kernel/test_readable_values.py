@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import math
+import pickle
 import uuid
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
 
-from pystreams import Serde, serde_of, serdes
-from pystreams.readable_values import bytes_of_json, bytes_of_text, json_of_value, text_of_value
+from pystreams import (
+    Serde,
+    Window,
+    Windowed,
+    serde_of,
+    serdes,
+    session_windowed_serde,
+    time_windowed_serde,
+)
+from pystreams.readable_values import (
+    bytes_of_json,
+    bytes_of_text,
+    json_of_value,
+    plain_of_value,
+    text_of_value,
+)
 
 A_UUID = "00000000-0000-0000-0000-00000000002a"
 
@@ -103,3 +120,73 @@ def test_a_text_is_shown_as_it_is_and_all_else_as_json() -> None:
     assert text_of_value('say "hi"') == 'say "hi"'
     assert text_of_value({"a": 1}) == '{"a":1}'
     assert text_of_value(uuid.UUID(A_UUID)) == A_UUID
+
+
+OWN_TEXT: Serde[str] = serde_of(str.encode, bytes.decode, "own text")
+PICKLED: Serde[Any] = serde_of(pickle.dumps, pickle.loads, "pickled")
+IN_A_MINUTE = time_windowed_serde(serdes.STRING, 60)
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [
+        (IN_A_MINUTE, Windowed("shop-1", Window(60, 120))),
+        (time_windowed_serde(serdes.BYTES, 60), Windowed(b"\xff", Window(60, 120))),
+        (session_windowed_serde(serdes.STRING), Windowed("customer-000001", Window(60, 70))),
+        (serdes.DOUBLE, math.inf),
+        (serdes.DOUBLE, -math.inf),
+        (serdes.BYTES, b"\xff\x00"),
+        (serdes.BYTES, b""),
+        (OWN_TEXT, "a"),
+        (PICKLED, {"total": 3}),
+        (serdes.JSON, {"base64": "AA=="}),
+        (serdes.JSON, "NaN"),
+    ],
+)
+def test_what_is_shown_in_json_becomes_the_same_bytes_again(serde: Serde[Any], value: Any) -> None:
+    data = serde.serializer("in")(value)
+    shown = json_of_value(plain_of_value(serde.deserializer("in")(data)))
+
+    assert bytes_of_json(json.loads(shown), serde, "in") == data
+
+
+def test_a_number_that_is_none_is_shown_and_read_by_its_name() -> None:
+    data = bytes_of_json(plain_of_value(math.nan), serdes.DOUBLE, "in")
+
+    assert math.isnan(serdes.DOUBLE.deserializer("in")(data))
+    assert (text_of_value(math.nan), text_of_value(-math.inf)) == ("NaN", "-Infinity")
+    assert bytes_of_text("NaN", serdes.DOUBLE, "in") == data
+
+
+def test_a_line_may_be_a_windowed_key() -> None:
+    windowed = Windowed("shop-1", Window(60, 120))
+
+    data = bytes_of_text(text_of_value(windowed), IN_A_MINUTE, "in")
+
+    assert data == IN_A_MINUTE.serializer("in")(windowed)
+
+
+@pytest.mark.parametrize(
+    ("plain", "why"),
+    [
+        ("shop-1", "a windowed key is written as"),
+        ({"key": "shop-1"}, "a windowed key is written as"),
+        (
+            {"key": "shop-1", "window": {"start": 60, "end": 70}},
+            "window ends at 120, not at 70",
+        ),
+        ({"key": 5, "window": {"start": 60, "end": 120}}, "it is written as a JSON string"),
+        ({"key": "shop-1", "window": {"start": "60", "end": 120}}, "does not fit"),
+    ],
+)
+def test_what_is_no_windowed_key_is_refused(plain: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        bytes_of_json(plain, IN_A_MINUTE, "in")
+    with pytest.raises(ValueError, match="does not fit"):
+        bytes_of_text("shop-1 without a window", IN_A_MINUTE, "in")
+
+
+@pytest.mark.parametrize("wrong", [{"base64": "no base64"}, {"base64": 5}, {"more": "AA=="}])
+def test_what_is_no_base64_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"does not fit serdes\.BYTES"):
+        bytes_of_json(wrong, serdes.BYTES, "in")

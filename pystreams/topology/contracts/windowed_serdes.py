@@ -59,6 +59,32 @@ class WindowedSerde(OuterSerde[K]):
         """Return the function that turns bytes into a windowed key."""
         raise NotImplementedError
 
+    def bytes_of_plain(
+        self, plain: Any, topic: str, bytes_of: Callable[[Any, Serde[Any], str], bytes]
+    ) -> bytes:
+        """Return the bytes of a key that is given as JSON has it.
+
+        Args:
+            plain: An object of its key and its window.
+            topic: Where it goes.
+            bytes_of: Makes bytes of the plain key inside, by its serde.
+
+        Raises:
+            ValueError: It is none, or its window is not as long as this serde's are.
+        """
+        try:
+            key, window = plain["key"], Window(plain["window"]["start"], plain["window"]["end"])
+        except (TypeError, KeyError):
+            form = '{"key": ..., "window": {"start": ms, "end": ms}}'
+            raise ValueError(f"a windowed key is written as {form}") from None
+        around = self._around_bytes()
+        inner = bytes_of(key, self.known_inner(), topic)
+        data = around.serializer(topic)(Windowed(inner, window))
+        read = around.deserializer(topic)(data).window
+        if read != window:
+            raise ValueError(f"with this start its window ends at {read.end}, not at {window.end}")
+        return data
+
     def headers_serializer(
         self, topic: str
     ) -> Callable[[Windowed[K], Headers], tuple[bytes, Headers]] | None:

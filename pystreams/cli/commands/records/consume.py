@@ -78,7 +78,8 @@ def consume(
     It prints the committed records that the topic holds, from the first to the end it has now, and
     ends; --follow waits for more. Partitions come one beside the other, each in its order. A line
     is a record: its key, a tab, its value; only the value where the key is null; "null" for a
-    tombstone. It joins no group and commits nothing.
+    tombstone. It joins no group and commits nothing. With --json headers are pairs in their order,
+    bytes that are no text {"base64": "..."}, and numbers that JSON has not "NaN" or "Infinity".
 
     \b
     Exit codes:
@@ -121,9 +122,10 @@ class _Printer:
     """
 
     def __init__(self, topic: TopologyTopic, *, as_json: bool) -> None:
+        from pystreams.cli.application.json_lines import line_of
         from pystreams.serdes import seeing_deserializer
 
-        self._line = _json_line if as_json else _text_line
+        self._line = line_of if as_json else _text_line
         self._key = seeing_deserializer(topic.serdes.key, topic.name)
         self._value = seeing_deserializer(topic.serdes.value, topic.name)
         self._serdes = topic.serdes
@@ -155,21 +157,6 @@ def _text_line(message: ConsumedMessage, key: Any, value: Any) -> str:
 
     text = "null" if message.value() is None else text_of_value(value)
     return text if message.key() is None else f"{text_of_value(key)}\t{text}"
-
-
-def _json_line(message: ConsumedMessage, key: Any, value: Any) -> str:
-    from pystreams.readable_values import json_of_value
-
-    record = {
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "timestamp": message.timestamp()[1],
-        "key": key,
-        "value": value,
-    }
-    if headers := message.headers():
-        record["headers"] = dict(headers)
-    return json_of_value(record).decode()
 
 
 def _messages(

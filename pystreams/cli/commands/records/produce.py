@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pystreams.topology.graph.topology import Topology
 
 _BATCH_RECORDS = 10_000
-_FIELDS = ("key", "value", "timestamp", "headers", "partition", "offset")
-"""The last two are what `pystreams consume --json` tells of a record; nothing follows of them."""
 
 
 @click.command()
@@ -51,7 +49,9 @@ def produce(topic: str, *, file: TextIO, as_json: bool, application: Application
 
     A line is a record: its key, a tab, its value; or only its value, and the key is null. Values of
     classes and of JSON are JSON, numbers are numbers. With --json each line is a whole record, and
-    a "value" of null is a tombstone. Empty lines are passed over.
+    a "value" of null is a tombstone. Empty lines are passed over. Headers are [["name", "text"]] or
+    {"name": "text"}; bytes that are no text are {"base64": "..."}, the key of a window is
+    {"key": ..., "window": {"start": ms, "end": ms}}.
 
     With --dev topics that are missing are created, as `pystreams run --dev` does.
 
@@ -106,8 +106,10 @@ def _records(
     Raises:
         StreamsError: A line does not fit; names it.
     """
+    from pystreams.cli.application.json_lines import record_of
+
     clock = SystemClock()
-    made = _record_of_json if as_json else _record_of_text
+    made = record_of if as_json else _record_of_text
     for number, line in enumerate(lines, 1):
         text = line.rstrip("\r\n")
         if not text:
@@ -130,39 +132,6 @@ def _record_of_text(text: str, topic: str, serdes: TopicSerdes, time_ms: int) ->
         time_ms,
         (),
     )
-
-
-def _record_of_json(text: str, topic: str, serdes: TopicSerdes, time_ms: int) -> ProducedRecord:
-    import orjson
-
-    from pystreams.readable_values import bytes_of_json
-
-    record: Any = orjson.loads(text)
-    if not isinstance(record, dict) or "value" not in record:
-        raise ValueError('with --json a line is an object with "value", and "key" if it has one')
-    if unknown := sorted(record.keys() - _FIELDS):
-        raise ValueError(f"{unknown[0]!r} is no field of a record: there are {', '.join(_FIELDS)}")
-    key, value = record.get("key"), record["value"]
-    headers = record.get("headers") or {}
-    timestamp = record.get("timestamp", time_ms)
-    if wrong := _wrong_type(headers, timestamp):
-        raise ValueError(wrong)
-    return (
-        None if key is None else bytes_of_json(key, serdes.key, topic),
-        None if value is None else bytes_of_json(value, serdes.value, topic),
-        timestamp,
-        tuple(
-            (name, None if text is None else str(text).encode()) for name, text in headers.items()
-        ),
-    )
-
-
-def _wrong_type(headers: Any, timestamp: Any) -> str | None:
-    if not isinstance(headers, dict):
-        return '"headers" is an object: {"name": "text"}'
-    if not isinstance(timestamp, int):
-        return '"timestamp" is a whole number: milliseconds since the epoch'
-    return None
 
 
 def _write(

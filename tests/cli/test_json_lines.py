@@ -1,0 +1,63 @@
+"""Records as lines of JSON: what `consume --json` prints is what `produce --json` writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pystreams import Headers
+from pystreams.cli.application.json_lines import line_of, record_of
+from pystreams.cli.application.topic_serdes import TopicSerdes
+from pystreams.record import StaticMessage
+from pystreams.serdes import JSON, STRING
+
+SERDES = TopicSerdes(STRING, JSON)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("h", b"1"),),
+        (("h", b"1"), ("other", b"x"), ("h", b"2")),
+        (("trace", b"\xff\xfe"), ("none", None), ("", b"")),
+    ],
+)
+def test_a_record_that_is_printed_is_the_same_again(headers: Headers) -> None:
+    message = StaticMessage("t", 0, 5, b"a", b'{"x":1}', 7, headers)
+
+    line = line_of(message, "a", {"x": 1})
+
+    assert record_of(line, "t", SERDES, 0) == (b"a", b'{"x":1}', 7, headers)
+
+
+def test_headers_may_be_an_object() -> None:
+    record = record_of('{"value": 1, "headers": {"h": "1", "none": null}}', "t", SERDES, 9)
+
+    assert record == (None, b"1", 9, (("h", b"1"), ("none", None)))
+
+
+@pytest.mark.parametrize("timestamp", ["-5", "true", "null", "1.5", "9223372036854775808", '"7"'])
+def test_what_is_no_timestamp_is_refused(timestamp: str) -> None:
+    line = f'{{"value": 1, "timestamp": {timestamp}}}'
+
+    with pytest.raises(ValueError, match='"timestamp" is a whole number, 0 or more'):
+        record_of(line, "t", SERDES, 0)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        '["h"]',
+        '["ab"]',
+        "[[]]",
+        '{"h": 5}',
+        '{"h": [1]}',
+        '[["h"]]',
+        '[[5, "h"]]',
+        '{"h": {"base64": "?"}}',
+        "5",
+    ],
+)
+def test_what_are_no_headers_is_refused(headers: str) -> None:
+    with pytest.raises(ValueError, match='"headers" are pairs'):
+        record_of(f'{{"value": 1, "headers": {headers}}}', "t", SERDES, 0)
