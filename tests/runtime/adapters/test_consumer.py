@@ -422,6 +422,22 @@ def test_patterns_match_whole_names(application: Application) -> None:
     assert listener.assigned == [TopicPartition(matched, 0)]
 
 
+def test_offsets_of_a_topic_that_a_pattern_found_are_let_go_with_it(
+    application: Application,
+) -> None:
+    topics = [application.topic(), application.topic()]
+    consumer, listener = application.consumer(), Listener()
+    consumer.subscribe([], topics, listener)
+    until(lambda: consumer.poll(1, 0.1) or len(listener.assigned) == len(topics))
+    gone, left = (TopicPartition(topic, 0) for topic in topics)
+    assert application.admin.delete_topics([gone.topic]) == {}
+
+    consumer.commit({gone: CommittedOffset(1, "")})
+    consumer.commit({gone: CommittedOffset(2, ""), left: CommittedOffset(3, "")})
+
+    assert answer_of(lambda: consumer.committed([left])) == {left: CommittedOffset(3, "")}
+
+
 def test_a_missing_topic_is_named(
     make_application: Callable[[dict[str, Any]], Application],
 ) -> None:

@@ -368,13 +368,16 @@ class ConfluentConsumer:
             answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S, here=in_callback)
         except KafkaException as raised:
             doing, error = self._doing("committing offsets"), error_of(raised)
+            if self._errors.are_gone(error, offsets):
+                return
             if error.code() == KafkaError._FATAL:  # Without its reason, which the next poll gives.
                 message = f"{doing}: the client has failed; polling tells why"
                 raise RetriableClientError(message) from raised
             raise translate(error, doing) from raised
         for partition in answered or ():
-            if partition.error is not None:
-                raise translate(partition.error, self._doing("committing offsets"))
+            failed = partition.error
+            if failed is not None and not self._errors.are_gone(failed, [ours(partition)]):
+                raise translate(failed, self._doing("committing offsets"))
         if self._outage.lasting:
             self._outage.ends()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
+from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.connection.confluent import Consumer, Message
@@ -83,6 +84,12 @@ class ConsumerErrors:
             )
         else:
             self._raise_if_lasting(error, message.topic())
+
+    def are_gone(self, error: KafkaError, partitions: Collection[TopicPartition]) -> bool:
+        """Return whether an error says that partitions are no more which may be deleted."""
+        return error.code() in MISSING_TOPIC and not any(
+            partition.topic in self.named for partition in partitions
+        )
 
     def ask_again(self) -> None:
         """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
