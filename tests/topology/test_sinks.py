@@ -211,6 +211,21 @@ def test_a_serializer_that_returns_no_bytes_is_an_error_of_the_record(
     assert driver.produced_topic_names() == set()
 
 
+@each_sink
+def test_a_value_that_its_serde_makes_nothing_of_is_a_tombstone(
+    builder: StreamsBuilder, drive: Any, to: To
+) -> None:
+    write_nothing: Any = lambda _text: None  # noqa: E731
+    nothing = serde_of(write_nothing, bytes.decode)
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    to(stream, key_serde=STRING, value_serde=nothing)
+    driver = drive()
+
+    driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x", 1)
+
+    assert driver.produced_raw("out") == [(b"a", None, 1, ())]
+
+
 def test_a_headers_serializer_may_only_give_bytes_and_headers(
     builder: StreamsBuilder, drive: Any
 ) -> None:

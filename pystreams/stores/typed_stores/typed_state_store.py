@@ -25,6 +25,7 @@ from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.opening import first_entry
+from pystreams.stores.typed_stores.given_bytes import bytes_serializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -335,9 +336,9 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
 
     def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
         """Ask the serdes for their functions, once."""
-        self._serialize_key = key_serde.serializer(topic)
+        self._serialize_key = bytes_serializer(key_serde, topic)
         self._deserialize_key = key_serde.deserializer(topic)
-        self._serialize_value = value_serde.serializer(topic)
+        self._serialize_value = bytes_serializer(value_serde, topic)
         self._deserialize_value = value_serde.deserializer(topic)
         self._decode = self._decoder(self._deserialize_value)
 

@@ -11,6 +11,7 @@ from typing import Any
 from pystreams.errors import TopologyError
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
+from pystreams.stores.typed_stores.given_bytes import bytes_serializer
 from pystreams.topology.contracts.operator import (
     NodeContext,
     Step,
@@ -25,7 +26,6 @@ from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.record_encoder import (
     Encode,
-    bytes_serializer,
     once_more,
     record_encoder,
     sees_headers,

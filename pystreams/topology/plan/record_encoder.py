@@ -17,6 +17,12 @@ from pystreams.serdes import (
     seeing_serializer,
     serialize_or_raise,
 )
+from pystreams.stores.typed_stores.given_bytes import (
+    NoBytesError,
+    bytes_serializer,
+    check_bytes,
+    gives_bytes,
+)
 from pystreams.topology.contracts.operator import TaskContext
 from pystreams.topology.contracts.record_parts import checked_headers
 from pystreams.topology.graph.nodes import SinkNode
@@ -25,26 +31,6 @@ Serialize = Callable[[Any], bytes]
 HeadersSerialize = Callable[[Any, Headers], tuple[bytes, Headers]]
 Encoded = tuple[bytes | None, bytes | None, Headers]
 Encode = Callable[[Any, Any, Headers], Encoded | None]
-
-
-class _NoBytesError(TypeError):
-    """A serializer returned something else."""
-
-
-def bytes_serializer(serde: Serde[Any], topic: str) -> Serialize:
-    """Return a serde's function for values, one that raises where it gives no bytes.
-
-    That is not looked for where the serde says that it does: its attribute `gives_bytes`.
-    """
-    serialize = serde.serializer(topic)
-    if _gives_bytes(serde):
-        return serialize
-
-    def checking(value: Any) -> bytes:
-        data = serialize(value)
-        return data if type(data) is bytes else _checked_bytes(data)
-
-    return checking
 
 
 def sees_headers(node: SinkNode, task: TaskContext, topic: str) -> bool:
@@ -123,25 +109,15 @@ def _with_headers(
 
 def _seeing_bytes_serializer(serde: Serde[Any], topic: str) -> HeadersSerialize:
     serialize = seeing_serializer(serde, topic)
-    if _gives_bytes(serde):
+    if gives_bytes(serde):
         return serialize
 
     def checking(value: Any, headers: Headers) -> tuple[bytes, Headers]:
         data, headers = serialize(value, headers)
-        return _checked_bytes(data), checked_headers("headers from its serde", headers)
+        check_bytes(data)
+        return data, checked_headers("headers from its serde", headers)
 
     return checking
-
-
-def _gives_bytes(serde: Serde[Any]) -> bool:
-    return getattr(serde, "gives_bytes", False)
-
-
-def _checked_bytes(data: object) -> bytes:
-    if isinstance(data, bytes):
-        return data
-    kind = type(data).__name__
-    raise _NoBytesError(f"its serializer returned a {kind}; let it return bytes")
 
 
 def _serdes(node: SinkNode, task: TaskContext) -> tuple[Serde[Any], Serde[Any]]:
@@ -167,7 +143,7 @@ def once_more(
             for part, (serialize, data) in (("key", key), ("value", value))
         )
     except SerializationError as error:
-        if isinstance(cause := error.__cause__, _NoBytesError):
+        if isinstance(cause := error.__cause__, NoBytesError):
             text = f"the serde of a record for topic {topic!r} gives no bytes: {cause}"
             error = SerializationError(text, topic=topic)
         task.report_serialization_error(error, node)

@@ -304,3 +304,22 @@ def test_record_that_can_not_wait_for_a_join_is_the_handlers_matter(
     assert [record.value for record in records] == ["a+row"]
     places = [(topic, offset) for _node, topic, offset, _error in asked.about]
     assert places == [("in", 0), ("in", 1)], "the second when its time has come"
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_serializer_that_returns_no_bytes_is_told_at_the_node_and_writes_nothing(
+    builder: StreamsBuilder, drive: Any, part: str
+) -> None:
+    write_array: Any = lambda text: bytearray(text.encode())  # noqa: E731
+    wrong: Any = serde_of(write_array, lambda data: bytes(data).decode())
+    serdes: Any = {"key_serde": STRING, "value_serde": STRING, f"{part}_serde": wrong}
+    grouped = builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key()
+    grouped.reduce(lambda _, new: new, materialized=Materialized(name="kept", **serdes))
+
+    with pytest.raises(ProcessingError, match=r"in-0 offset 0: .* returned a bytearray") as caught:
+        drive().create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+    assert "let it return bytes" in str(caught.value)
+
+    driver = drive(processing_exception_handler="continue")
+    driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x")
+    assert driver.produced_topic_names() == set()
