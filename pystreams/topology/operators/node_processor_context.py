@@ -77,10 +77,11 @@ class NodeProcessorContext:
                 f"{self.input_key!r}: process_values must keep the key; use process instead"
             )
             raise TopologyError(message)
-        if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
-            timestamp = self._checked_timestamp(timestamp)
         context = self._record
         own_timestamp, own_headers, input_key = context.timestamp, context.headers, self.input_key
+        # What is the input's was looked at before; there is none yet in `init`.
+        if timestamp is not own_timestamp or own_timestamp < 0:
+            timestamp = self._checked_timestamp(timestamp)
         if headers is not own_headers and headers != ():
             where = f"processor {self._node.name!r}: the headers of a record it forwards"
             headers = checked_headers(where, headers)
@@ -173,6 +174,8 @@ class NodeProcessorContext:
         )
 
     def _checked_timestamp(self, timestamp: Any) -> int:
+        if type(timestamp) is int and 0 <= timestamp <= MAX_TIME:
+            return timestamp
         where = f"processor {self._node.name!r}"
         time = checked_time(f"{where}: the timestamp of a record it forwards", timestamp)
         if time < 0:
