@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,15 @@ from pystreams import IsolationLevel, StoreEngine, StoreNotAvailableError
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.build import build_store
 from pystreams.stores.dirty_map.sorted_keys import ReadersKeys, SortedKeys
+from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
 from pystreams.stores.typed_stores import views
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
 COMMITS = 400
 KEYS = [f"k{number:02d}" for number in range(50)]
@@ -230,3 +234,25 @@ def test_closing_under_a_reader_tells_it_so_and_frees_the_directory(
     assert len(ended) == 1
     again = home.open(spec)
     again.close()
+
+
+def test_a_read_that_begins_as_the_store_closes_keeps_nothing_open(tmp_path: Path) -> None:
+    """Neither do those who keep its error."""
+    engine = RocksDBEngine("s", timestamped=False)
+    engine.open(tmp_path)
+
+    def close_meanwhile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is RocksDBIterator.__init__.__code__:
+            engine.close()
+
+    sys.settrace(close_meanwhile)
+    try:
+        with pytest.raises(StoreNotAvailableError) as raised:
+            engine.range(None, None)
+    finally:
+        sys.settrace(None)
+
+    again = RocksDBEngine("s", timestamped=False)
+    again.open(tmp_path)
+    again.close()
+    assert "is closed" in str(raised.value)

@@ -196,6 +196,7 @@ class Database:
         options = ReadOptions()
         if end is not None:
             options.set_iterate_upper_bound(end)
+        native = None
         try:
             native = family.iter(options)
             if reverse:
@@ -205,9 +206,14 @@ class Database:
             else:
                 native.seek(start)
         except Exception as error:
+            native = None  # The error's traceback must not keep the database open.
             raise self.read_error(error) from error
         iterator = RocksDBIterator(self, native, options, start, reverse=reverse)
         self._iterators.add(iterator)
+        if self.native is None:  # Closed meanwhile by its owner, who may not have seen this one.
+            native = None
+            iterator.release()
+            raise self.closed_error()
         return iterator
 
     def entries_if_few(
@@ -315,10 +321,10 @@ class Database:
         if native is None:
             return
         IDLE_MEMTABLES.forget(self)
-        for iterator in list(self._iterators):
-            iterator.release()
         with self._in_use:
             self.native = self._offsets_handle = None
+        for iterator in list(self._iterators):  # One that is made from now on lets go by itself.
+            iterator.release()
         for family in (*families, native):  # Data first, offsets last: see the package.
             lift_stalls(family, own_options=self._own_options)
             try:
