@@ -60,7 +60,7 @@ class StreamsConfig:
     """The configuration of one application, checked and immutable. Made by `of`, never by hand."""
 
     application_id: str = key(
-        text("[a-zA-Z0-9._-]+", valid="letters, digits, '.', '_' and '-'"),
+        text(r"(?!\.{1,2}$)[a-zA-Z0-9._-]+", valid="letters, digits, '.', '_' and '-'"),
         REQUIRED,
         """Names the application: its consumer group, its state directory, and the prefix of its
         internal topics and transactional ids. Changing it starts a new application.""",

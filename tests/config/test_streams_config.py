@@ -169,6 +169,7 @@ def test_all_problems_are_told_at_once_with_their_place() -> None:
     ("key", "value", "reason"),
     [
         ("application.id", "my app", "does not fit: letters, digits"),
+        ("application.id", "..", "does not fit: letters, digits"),
         ("application.id", "", "is empty"),
         ("bootstrap.servers", "localhost", "is not host:port"),
         ("bootstrap.servers", "localhost:99999", "is not host:port"),
