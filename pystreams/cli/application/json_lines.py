@@ -10,10 +10,10 @@ from typing import Any
 
 from pystreams.cli.application.topic_serdes import TopicSerdes
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
+from pystreams.topology.contracts.record_parts import MAX_TIME
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition", "offset")
 """Nothing follows of the last two."""
-_MAX_TIME = (1 << 63) - 1
 
 
 def line_of(message: ConsumedMessage, key: Any, value: Any) -> str:
@@ -57,7 +57,7 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     if unknown := sorted(record.keys() - _FIELDS):
         raise ValueError(f"{unknown[0]!r} is no field of a record: there are {', '.join(_FIELDS)}")
     key, value, timestamp = record.get("key"), record["value"], record.get("timestamp", time_ms)
-    if type(timestamp) is not int or not 0 <= timestamp <= _MAX_TIME:
+    if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
         raise ValueError(
             '"timestamp" is a whole number, 0 or more: milliseconds since the epoch, not '
             f"{orjson.dumps(timestamp).decode()}"

@@ -16,14 +16,12 @@ from collections.abc import Callable
 
 from pystreams.errors import TopologyError
 from pystreams.topology.contracts.operator import NodeContext
+from pystreams.topology.contracts.record_parts import MAX_TIME
 
 NEVER = -1
 """An `idle_timeout_ms` that says: only records move the stream time of this operation."""
 
 NOTHING_WAITS = -1
-
-_LAST_TIME = (1 << 63) - 1
-"""The highest time (ms) a record can have: what waits for a later one stays."""
 
 
 def go_on_while_idle(
@@ -52,13 +50,14 @@ def go_on_while_idle(
         nonlocal silent_since_ms, told_ms
         if since_ms != silent_since_ms:
             silent_since_ms, told_ms = since_ms, 0
-        now, end = stream_time(), min(waits_until(), _LAST_TIME)
+        # No record comes later than the last time: what waits for a later one stays.
+        now, end = stream_time(), min(waits_until(), MAX_TIME)
         # Not from where silence began: what other operators sent meanwhile may have moved it.
         then = min(now + elapsed_ms - told_ms, end)
         told_ms = elapsed_ms
         if now >= 0 and then > now:
             move_to(then)
-            return then < min(waits_until(), _LAST_TIME)
+            return then < min(waits_until(), MAX_TIME)
         return now < end
 
     node.task.on_idle_input(timeout_ms, go_on)

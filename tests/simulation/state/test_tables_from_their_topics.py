@@ -207,21 +207,29 @@ def test_a_record_whose_partition_time_nobody_knows_is_restored_with_its_own_tim
     assert rows_of(back)["c"] == ({"ts": 700}, 700)
 
 
-def test_a_restore_from_the_beginning_knows_the_partition_time_as_it_was(tmp_path: Path) -> None:
-    """What had no time comes first, and was dropped; later ones took that of the partition."""
-    app = Application(tmp_path)
-    topology = table_of(timestamp_extractor=time_of_value)
+def process_and_start_elsewhere(
+    app: Application, topology: Topology, rows: list[tuple[bytes, bytes, int]]
+) -> tuple[dict[str, Any], SimulatedProcess]:
+    """Process rows; return what that made of them, and a process that has to restore them."""
     first = app.process("p0", topology=topology)
     first.start()
-    put(app, b"a", b"{}", 400)
-    put(app, b"b", b'{"ts": 100}', 401)
-    put(app, b"c", b"{}", 402)
+    for row in rows:
+        put(app, *row)
     process_all(app, first)
     processed = rows_of(first)
     first.stop()
     app.broker.settle()
     second = app.process("p1", topology=topology)
     second.start()
+    return processed, second
+
+
+def test_a_restore_from_the_beginning_knows_the_partition_time_as_it_was(tmp_path: Path) -> None:
+    """What had no time comes first, and was dropped; later ones took that of the partition."""
+    app = Application(tmp_path)
+    topology = table_of(timestamp_extractor=time_of_value)
+    rows = [(b"a", b"{}", 400), (b"b", b'{"ts": 100}', 401), (b"c", b"{}", 402)]
+    processed, second = process_and_start_elsewhere(app, topology, rows)
     until_running(second)
 
     assert processed == {"b": ({"ts": 100}, 100), "c": ({}, 100)}
@@ -236,18 +244,9 @@ def test_a_record_that_did_not_fit_the_store_when_it_was_processed_is_not_restor
     builder.table("in", key_serde=serdes.STRING, value_serde=serdes.JSON, materialized=kept)
     topology = builder.build(ALL)
     app = Application(tmp_path, processing_exception_handler="continue")
-    first = app.process("p0", topology=topology)
-    first.start()
-    put(app, b"a", b"1", 10)
-    put(app, b"a", b'"no number"', 11)
-    put(app, b"b", b"2", 12)
-    put(app, b"c", b'"no number"', 13)
-    process_all(app, first)
-    processed = rows_of(first)
-    first.stop()
-    app.broker.settle()
-    second = app.process("p1", topology=topology)
-    second.start()
+    wrong = b'"no number"'
+    rows = [(b"a", b"1", 10), (b"a", wrong, 11), (b"b", b"2", 12), (b"c", wrong, 13)]
+    processed, second = process_and_start_elsewhere(app, topology, rows)
     with capture_logs() as logs:
         until_running(second)
 
