@@ -1,4 +1,4 @@
-"""The lag of tasks that rest: told within a second, however many there are."""
+"""The lag of tasks that rest: told within a second, and at a cost that does not grow with them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ PUBLISHED_EVERY_MS = 100
 
 
 class LaggingConsumer(SimulatedConsumer):
-    """Knows of one record more in each partition, from when it is told so."""
+    """Knows of one record more in each partition, from when it is told so.
+
+    Attributes:
+        asked: How often it was asked.
+    """
 
     lagging = False
+    asked = 0
 
     def known_lag(self, partition: TopicPartition) -> int | None:
+        LaggingConsumer.asked += 1
         known = super().known_lag(partition)
         return 1 if self.lagging else known
 
@@ -40,12 +46,14 @@ class LaggingClients(SimulatedClients):
         return LaggingConsumer(self._broker, self._lifeline, client_id, group_instance_id)
 
 
-def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock, SimulatedBroker]:
+def _resting(
+    tmp_path: Path, tasks: int = TASKS
+) -> tuple[SimulatedProcess, ManualClock, SimulatedBroker]:
     """Return a process that runs many tasks for which nothing waits."""
     clock, faults = ManualClock(1_000_000), Faults(0)
     broker = SimulatedBroker(clock, faults, session_timeout_ms=10**9)
-    broker.create_topic("in", TASKS)
-    broker.create_topic("out", TASKS)
+    broker.create_topic("in", tasks)
+    broker.create_topic("out", tasks)
     builder = StreamsBuilder()
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
     stream.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
@@ -58,7 +66,7 @@ def _resting(tmp_path: Path) -> tuple[SimulatedProcess, ManualClock, SimulatedBr
     )
     process.start()
     [thread] = process.threads
-    while thread.statistics().tasks_running < TASKS:
+    while thread.statistics().tasks_running < tasks:
         process.step()
         clock.advance_ms(PUBLISHED_EVERY_MS)
     assert not thread.statistics().lag_records
@@ -86,6 +94,33 @@ def test_lag_of_tasks_that_rest_is_told_within_a_second(
 
     assert thread.statistics().lag_records == TASKS
     assert _metrics(process, "records-lag") == [1] * TASKS
+    process.stop()
+
+
+@pytest.mark.parametrize("tasks", [150, 600])
+def test_tasks_that_rest_are_asked_as_often_however_many_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    process, clock, _ = _resting(tmp_path, tasks)
+    for _ in range(4):
+        _step_for_a_second(process, clock)
+    monkeypatch.setattr(LaggingConsumer, "asked", 0)
+    _step_for_a_second(process, clock)
+
+    assert 150 <= LaggingConsumer.asked <= 200
+    process.stop()
+
+
+def test_lag_of_very_many_tasks_that_rest_is_told_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, _ = _resting(tmp_path, tasks=450)
+    [thread] = process.threads
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    for _ in range(3):
+        _step_for_a_second(process, clock)
+
+    assert thread.statistics().lag_records == 450
     process.stop()
 
 

@@ -46,7 +46,11 @@ _NS_PER_MS = 1e6
 _COMMITS = 200
 """How many commits the percentile is of."""
 
-Tags = tuple[tuple[str, str], ...]
+Tag = tuple[str, str]
+Tags = tuple[Tag, ...]
+_Total = tuple[str, str, str, Tag | None]
+"""Its name, group, task ("" for the thread's) and a tag of its own. A plain tuple: of a thousand
+tasks, the names alone would take longer than all else that is done for a look at the totals."""
 Metrics = dict[MetricName, MetricValue]
 
 
@@ -68,7 +72,7 @@ class ThreadMetrics:
         self._polls = recording.sampled()
         self._commits = recording.sampled()
         self._commits_ms: deque[float] = deque(maxlen=_COMMITS)
-        self._history = TotalsHistory[MetricName](
+        self._history = TotalsHistory[_Total](
             recording.window_ms, recording.num_samples, clock.monotonic_ms()
         )
 
@@ -94,10 +98,11 @@ class ThreadMetrics:
         metrics: Metrics = dict(self._thread(now_ms))
         metrics[MetricName("unread-partitions", THREAD_GROUP, self._tags)] = unread_partitions
         metrics.update(self._state_updater())
-        for name, total in self._totals().items():
+        for counted, total in self._totals().items():
+            name = self._name_of(counted)
             metrics[name] = total
             rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")
-            metrics[rate] = self._history.rate(name, total, now_ms)
+            metrics[rate] = self._history.rate(counted, total, now_ms)
         restoring = self._restorer.remaining_of_stores()
         for task in self._tasks():
             remaining = restoring.get(task.task_id, {})
@@ -117,7 +122,7 @@ class ThreadMetrics:
         return metrics
 
     def _store_tags(self, task: StreamTask, store: str, meters: StoreMeters) -> Tags:
-        return (*self._task_tags(task), (f"{meters.store_type}{STATE_ID_SUFFIX}", store))
+        return (*self._task_tags(task), _store_tag(store, meters))
 
     def _tasks(self) -> list[StreamTask]:
         return list(self._manager.tasks.values())
@@ -125,35 +130,36 @@ class ThreadMetrics:
     def _task_tags(self, task: StreamTask) -> Tags:
         return (*self._tags, ("task-id", str(task.task_id)))
 
-    def _totals(self) -> dict[MetricName, float]:
+    def _totals(self) -> dict[_Total, float]:
         """Return the totals that have a rate."""
         manager = self._manager
         tasks = self._tasks()
         running = sum(task.counts.processed for task in tasks)
-        totals: dict[MetricName, float] = {
-            MetricName("process-total", THREAD_GROUP, self._tags): manager.closed_records + running,
-            MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
-            MetricName("task-closed-total", THREAD_GROUP, self._tags): manager.closed_tasks,
+        totals: dict[_Total, float] = {
+            ("process-total", THREAD_GROUP, "", None): manager.closed_records + running,
+            ("task-created-total", THREAD_GROUP, "", None): manager.created_tasks,
+            ("task-closed-total", THREAD_GROUP, "", None): manager.closed_tasks,
         }
         for task_id, standby in list(manager.standbys.kept.items()):
-            tags = (*self._tags, ("task-id", str(task_id)))
             updated = standby.state.manager.restored_records
-            totals[MetricName("update-total", TASK_GROUP, tags)] = updated
+            totals["update-total", TASK_GROUP, str(task_id), None] = updated
         for task in tasks:
-            tags = self._task_tags(task)
-            restored = task.state_manager.restored_records
-            totals[MetricName("process-total", TASK_GROUP, tags)] = task.counts.processed
-            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.counts.dropped
-            totals[MetricName("calls-again-total", TASK_GROUP, tags)] = task.counts.calls_again
-            totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
+            of, counts, state = str(task.task_id), task.counts, task.state_manager
+            totals["process-total", TASK_GROUP, of, None] = counts.processed
+            totals["dropped-records-total", TASK_GROUP, of, None] = counts.dropped
+            totals["calls-again-total", TASK_GROUP, of, None] = counts.calls_again
+            totals["restore-total", TASK_GROUP, of, None] = state.restored_records
             for node, meter in _node_meters(task):
-                node_tags = (*tags, ("processor-node-id", node))
-                totals[MetricName("process-total", NODE_GROUP, node_tags)] = meter.records
-            for store, meters in task.state_manager.meters().items():
-                store_tags = self._store_tags(task, store, meters)
-                restored = meters.restored_records
-                totals[MetricName("restored-records-total", STATE_GROUP, store_tags)] = restored
+                totals["process-total", NODE_GROUP, of, _node_tag(node)] = meter.records
+            for store, meters in state.meters().items():
+                tag, restored = _store_tag(store, meters), meters.restored_records
+                totals["restored-records-total", STATE_GROUP, of, tag] = restored
         return totals
+
+    def _name_of(self, counted: _Total) -> MetricName:
+        name, group, task_id, tag = counted
+        tags = (*self._tags, ("task-id", task_id)) if task_id else self._tags
+        return MetricName(name, group, tags if tag is None else (*tags, tag))
 
     def _thread(self, now_ms: float) -> Iterator[tuple[MetricName, MetricValue]]:
         def named(name: str) -> MetricName:
@@ -207,8 +213,15 @@ class ThreadMetrics:
             for topic, records in by_topic.items():
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
         for node, meter in _node_meters(task):
-            node_tags = (*tags, ("processor-node-id", node))
-            yield MetricName("busy-ms-total", NODE_GROUP, node_tags), meter.busy_ms
+            yield MetricName("busy-ms-total", NODE_GROUP, (*tags, _node_tag(node))), meter.busy_ms
+
+
+def _node_tag(node: str) -> Tag:
+    return ("processor-node-id", node)
+
+
+def _store_tag(store: str, meters: StoreMeters) -> Tag:
+    return (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
 
 
 def _node_meters(task: StreamTask) -> list[tuple[str, NodeMeter]]:
@@ -230,7 +243,7 @@ def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metri
         of_topic = (*tags, ("topic-name", topic))
         metrics[MetricName("records-consumed-total", TOPIC_GROUP, of_topic)] = records
     for store, meters in task.state.meters().items():
-        metrics.update(_store((*tags, (f"{meters.store_type}{STATE_ID_SUFFIX}", store)), meters))
+        metrics.update(_store((*tags, _store_tag(store, meters)), meters))
     return metrics
 
 

@@ -7,11 +7,9 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
-from math import ceil
 from typing import NamedTuple
 
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -25,9 +23,9 @@ from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
-_ASKED_WITHIN = 10
-"""After so many times all tasks were asked: a second."""
-_ASKED_AT_LEAST = 10
+_LOOKED_AT_IN_TURN = 20
+"""So many partitions of tasks that rest are looked at each time, however many there are: 200 within
+a second."""
 
 
 class ThreadReport:
@@ -63,6 +61,8 @@ class ThreadReport:
         self._asked: dict[StreamTask, _Seen] = {}
         self._sum = _NOTHING
         self._asked_of: list[StreamTask] = []
+        self._known_lags: dict[TopicPartition, int | None] = {}
+        self._in_turn: list[tuple[StreamTask, TopicPartition]] = []
         self._next_in_turn = 0
 
     def silent_ms(self) -> float:
@@ -171,18 +171,29 @@ class ThreadReport:
     def _ask_tasks(self) -> None:
         """Bring up to date what tasks say, added up.
 
-        Asked are those that did something since the last time, and a part of all in turn: what the
-        broker has more for them changes without them. When tasks come and go, all are.
+        Asked are those that did something since the last time, and those of which the broker is
+        known to have more or less without that, which is looked at in turn. When tasks come and go,
+        all are.
         """
         noted, running = self._manager.active.noted(), self._manager.running()
         if self._asked_of is not running:
             self._asked_of, self._asked, self._sum = running, {}, _NOTHING
+            self._known_lags = {}
+            self._in_turn = [(task, partition) for task in running for partition in task.partitions]
             self._ask(list(self._manager.tasks.values()))
             return
         self._ask(noted)
-        first = self._next_in_turn if self._next_in_turn < len(running) else 0
-        self._next_in_turn = first + max(_ASKED_AT_LEAST, ceil(len(running) / _ASKED_WITHIN))
-        self._ask(islice(running, first, self._next_in_turn))
+        self._ask(self._moved_in_turn())
+
+    def _moved_in_turn(self) -> set[StreamTask]:
+        """Return the tasks whose lag is another one, of the partitions whose turn it is."""
+        known_lag, before = self._consumer().known_lag, self._known_lags
+        first = self._next_in_turn if self._next_in_turn < len(self._in_turn) else 0
+        self._next_in_turn = first + _LOOKED_AT_IN_TURN
+        looked_at = self._in_turn[first : self._next_in_turn]
+        return {
+            task for task, partition in looked_at if known_lag(partition) != before.get(partition)
+        }
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:
         for task in tasks:
@@ -197,7 +208,7 @@ class ThreadReport:
         consumer, running = self._consumer(), task.state is TaskState.RUNNING
         known, lags = 0, dict[str, int]()
         for partition in task.partitions if running else ():
-            lag = consumer.known_lag(partition)
+            lag = self._known_lags[partition] = consumer.known_lag(partition)
             if lag is not None:
                 known += 1
                 before = lags.get(partition.topic, 0)
