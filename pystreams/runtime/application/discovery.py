@@ -11,7 +11,7 @@ from typing import Any
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.application.group_processes import GroupProcess, processes_of
@@ -29,7 +29,7 @@ from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import BYTES, Serde, filled
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.graph.nodes import StreamPartitioner
-from pystreams.topology.plan.partition_plan import partitions_of_tasks
+from pystreams.topology.plan.partition_plan import partitions_of_task, partitions_of_tasks
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _FRESH_MS = 1_000
@@ -198,14 +198,11 @@ class Discovery:
 
     def _inputs(self, store: str, number: int) -> frozenset[TopicPartition]:
         """Return what the task reads that has a partition of a store."""
-        tasks = partitions_of_tasks(self._plan, self._topics.partition_counts())
-        parts = {part.id for part in self._plan.subtopologies if store in part.stores}
-        return frozenset(
-            partition
-            for task, partitions in tasks.items()
-            if task.subtopology in parts and task.partition == number
-            for partition in partitions
-        )
+        part = self._plan.subtopology_of_store(store)
+        if part is None:
+            return frozenset()
+        counts = self._topics.partition_counts()
+        return frozenset(partitions_of_task(self._plan, counts, TaskId(part.id, number)))
 
     def _stores_of(self, partitions: set[TopicPartition]) -> frozenset[str]:
         read = {topic for topic, _ in partitions}

@@ -253,7 +253,8 @@ class KafkaStreams(DiscoveringClient):
         )
         if (shared := self._global.query(request)) is not None:
             return shared
-        return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
+        tasks = self._tasks_with(store, partitions)
+        return query_tasks(request, tasks, topics.num_partitions_of_store(store))
 
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
@@ -284,8 +285,8 @@ class KafkaStreams(DiscoveringClient):
         metrics.update(self._global.metrics())
         return metrics
 
-    def _tasks_with(self, store: str) -> list[StreamTask]:
-        return [task for thread in self._threads for task in thread.local_tasks(store)]
+    def _tasks_with(self, store: str, only: Collection[int] | None = None) -> list[StreamTask]:
+        return [task for thread in self._threads for task in thread.local_tasks(store, only)]
 
     # ------------------------------------------------------------------ supervisor
 

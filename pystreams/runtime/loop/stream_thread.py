@@ -49,6 +49,7 @@ from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.reports.thread_report import ThreadReport
 from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.queries.local_tasks import local_tasks
 from pystreams.runtime.tasks.committer import CommitFailure, Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
@@ -147,10 +148,9 @@ class StreamThread:
         """
         return not self._waiting.lasts and self._manager.settled()
 
-    def local_tasks(self, store: str) -> list[StreamTask]:
-        """Return the tasks that have a store, in whatever state, for reads of other threads."""
-        tasks = list(self._manager.tasks.values())
-        return [task for task in tasks if task.state_manager.readers_store(store) is not None]
+    def local_tasks(self, store: str, only: Iterable[int] | None = None) -> list[StreamTask]:
+        """Return the tasks that have a store, in whatever state; see `local_tasks`."""
+        return local_tasks(self._parts.plan, self._manager.tasks, store, only)
 
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""

@@ -7,8 +7,7 @@ position says (see `store_positions`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
@@ -23,8 +22,7 @@ from pystreams.stores.contracts.state_store import StateStore, gives_views
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class StateQueryRequest(Generic[R]):
+class StateQueryRequest(NamedTuple, Generic[R]):
     """One query and what it is put to.
 
     Attributes:
@@ -71,7 +69,7 @@ def query_global_store(
         position: How far it has come, as it was before this is called.
     """
     # What was read of its topic is committed there, whether it is committed here yet or not.
-    request = replace(request, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    request = request._replace(isolation_level=IsolationLevel.READ_UNCOMMITTED)
     missing = request.position_bound.position.beyond(position)
     result = _ask(request, store, None, position, missing)
     return StateQueryResult({}, result)

@@ -230,9 +230,8 @@ class TopicManager:
     def num_partitions_of_store(self, store: str) -> int:
         """Return how many partitions a state store has, over all instances."""
         # Without the lock, as queries ask: the plan is replaced, never changed.
-        num_tasks = self._partitions.num_tasks
-        counts = [num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores]
-        return sum(counts)
+        part = self._plan.subtopology_of_store(store)
+        return 0 if part is None else self._partitions.num_tasks[part.id]
 
     def num_partitions(self, topic: str) -> int:
         """Return the partition count of a topic to write to, asking the broker if not known.

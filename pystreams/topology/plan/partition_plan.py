@@ -87,10 +87,20 @@ def partitions_of_tasks(
     for part in plan.subtopologies:
         topics = topics_of(plan, plan.sources_of(part), counts)
         for number in range(max((counts[topic] for topic in topics), default=0)):
-            found[TaskId(part.id, number)] = [
-                TopicPartition(topic, number) for topic in topics if number < counts[topic]
-            ]
+            found[TaskId(part.id, number)] = _read_by(number, topics, counts)
     return found
+
+
+def partitions_of_task(
+    plan: TopologyPlan, counts: Mapping[str, int], task_id: TaskId
+) -> list[TopicPartition]:
+    """Return what one task reads; see `partitions_of_tasks`."""
+    topics = topics_of(plan, plan.sources_of(plan.by_id[task_id.subtopology]), counts)
+    return _read_by(task_id.partition, topics, counts)
+
+
+def _read_by(number: int, topics: Iterable[str], counts: Mapping[str, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in topics if number < counts[topic]]
 
 
 def _source_counts(plan: TopologyPlan, existing: Mapping[str, int]) -> dict[str, int]:

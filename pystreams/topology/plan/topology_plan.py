@@ -62,6 +62,9 @@ class TopologyPlan:
         self._subtopology_of_node = {
             name: part for part in self.subtopologies for name in part.nodes
         }
+        self._subtopology_of_store = {
+            name: part for part in self.subtopologies for name in part.stores
+        }
 
     # ------------------------------------------------------------------ names
 
@@ -85,6 +88,10 @@ class TopologyPlan:
         if store not in known:
             raise TopologyError(f"there is no state store {store!r}; there are: {sorted(known)}")
         return known[store].spec
+
+    def subtopology_of_store(self, store: str) -> Subtopology | None:
+        """Return the part that has a store; None of a global one, or one that is not known."""
+        return self._subtopology_of_store.get(store)
 
     # ------------------------------------------------------------------ topics
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -134,7 +134,7 @@ def ask(
     **changes: Any,
 ) -> QueryResult[Any]:
     request = StateQueryRequest(query, ValuesBuilder().spec, None, level, PositionBound.unbounded())
-    return query_tasks(replace(request, **changes), [running.task], 1).partition_results[0]
+    return query_tasks(request._replace(**changes), [running.task], 1).partition_results[0]
 
 
 def test_a_query_of_its_own_is_answered_with_the_position_of_the_partition(
