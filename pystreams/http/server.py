@@ -18,6 +18,7 @@ from pystreams.errors import ConfigError
 from pystreams.http.application import Application, application_of
 from pystreams.http.connections import connections
 from pystreams.http.guard import MAX_HEADER_BYTES
+from pystreams.http.lock_keeping_socket import LockKeepingSocket
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -93,7 +94,7 @@ class HttpServer:
         options = self._options
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         try:
-            self._socket = socket.create_server(
+            plain = socket.create_server(
                 (options.host, options.port), family=family, backlog=_BACKLOG
             )
         except OSError as error:
@@ -101,6 +102,7 @@ class HttpServer:
                 f"HTTP can't be served on {options.host}:{options.port}: {error.strerror}; choose "
                 "another with --http HOST:PORT (port 0 takes any free one)"
             ) from error
+        self._socket = LockKeepingSocket(plain.detach())
         # asyncio does not see that it is TCP: without this answers wait for the client's kernel.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._thread = threading.Thread(

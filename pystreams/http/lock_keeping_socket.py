@@ -1,0 +1,65 @@
+"""Sockets that keep Python's lock while the system reads or writes.
+
+Python lets go of its lock around each `recv` and `send`, those that return at once as well. A
+stream thread takes it then, and keeps it for milliseconds: a question over HTTP would wait for that
+twice. What is asked here never waits for the other side, and takes microseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from typing import Any
+
+_AT_ONCE = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+_MOST_BYTES = 65_536
+# Functions of a `PyDLL` run with the lock.
+_SYSTEM = ctypes.PyDLL(None, use_errno=True)
+_recv, _send = _SYSTEM.recv, _SYSTEM.send
+_recv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_send.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+_recv.restype = _send.restype = ctypes.c_ssize_t
+
+
+class LockKeepingSocket(socket.socket):
+    """A listening socket whose connections keep the lock, or such a connection.
+
+    They never block, whatever their timeout: with nothing to read, or no room to write,
+    BlockingIOError is raised. The connections of one listening socket belong to one thread.
+
+    Args:
+        fileno: The descriptor, which it owns from now on.
+        buffer: What is read into; None makes one.
+    """
+
+    def __init__(self, fileno: int, buffer: ctypes.Array[ctypes.c_char] | None = None) -> None:
+        super().__init__(fileno=fileno)
+        self._buffer = buffer or ctypes.create_string_buffer(_MOST_BYTES)
+        self._address = ctypes.addressof(self._buffer)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return the next connection and its address."""
+        connection, address = super().accept()
+        return LockKeepingSocket(connection.detach(), self._buffer), address
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """Return what has come, at most so many bytes; none at the end of the stream."""
+        size = min(bufsize, _MOST_BYTES)
+        read: int = _recv(self.fileno(), self._address, size, flags | _AT_ONCE)
+        if read < 0:
+            raise _last_error()
+        return ctypes.string_at(self._address, read)
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        """Send what there is room for, and return how many bytes that are."""
+        given = bytes(data)
+        written: int = _send(self.fileno(), given, len(given), flags | _AT_ONCE)
+        if written < 0:
+            raise _last_error()
+        return written
+
+
+def _last_error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))
