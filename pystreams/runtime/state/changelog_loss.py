@@ -8,8 +8,9 @@
 
 Compaction never moves the beginning of a log: it is moved by retention, or by hand. Changelogs of
 windows and sessions have a retention, so that theirs moves as time goes by: what is gone there has
-expired, and the store is restored from the beginning. Elsewhere a store that its changelog can't
-continue is the last copy of what that has lost. It is not touched until somebody decides.
+expired, and the store is restored from the beginning, unless the topic is another. Elsewhere a
+store that its changelog can't continue is the last copy of what that has lost. It is not touched
+until somebody decides.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class ChangelogCheck:
             reason = self._why_not_continued(position, held)
             if reason is None:
                 return max(position, held.beginning)
-            if managed.expires and position < held.beginning:
+            if self._has_expired(position, held):
                 self._rebuild_from_changelog(reason)
                 return held.beginning
             decision = self.settings.changelog_loss_policy
@@ -119,7 +120,7 @@ class ChangelogCheck:
         reason = self._why_not_continued(position, held)
         if reason is None:
             return max(position, held.beginning)
-        if not managed.expires or position >= held.beginning:
+        if not self._has_expired(position, held):
             raise self._last_copy(reason, held)
         self._rebuild_from_changelog(reason)
         return held.beginning
@@ -147,6 +148,11 @@ class ChangelogCheck:
                 "needs cleanup.policy=compact",
             )
         return max(position, held.beginning)
+
+    def _has_expired(self, next_offset: int, held: OffsetRange) -> bool:
+        """Return whether what the changelog lacks has expired, by the retention of its topic."""
+        managed = self.managed
+        return managed.expires and not managed.identity.is_another and next_offset < held.beginning
 
     def _why_not_continued(self, next_offset: int, held: OffsetRange) -> str | None:
         """Return why its changelog can't continue the store; tell if it has lost its beginning."""

@@ -390,6 +390,37 @@ def test_windows_whose_changelog_has_moved_on_are_restored_as_ever(
     assert events(logs, "error") == []
 
 
+@pytest.mark.parametrize("store", first_of("window", "session"))
+def test_a_changelog_of_windows_made_again_and_cut_off_since_is_told_from_one_that_has_moved_on(
+    tmp_path: Path, store: str
+) -> None:
+    """The store's offset lies before the new topic's beginning: only its id tells the two apart."""
+    application = OnDisk(tmp_path / "away", read_everywhere)
+    application.feed()
+    application.run()
+    away = application.state
+    changelog = application.process.plan.changelog_topic(store)
+    application.app.broker.delete_topic(changelog)
+    application.state = tmp_path / "meanwhile"
+    application.new_process()
+    for _ in range(3):
+        application.feed()
+        application.run()
+    log = application.app.broker.log(TopicPartition(changelog, 0))
+    log.delete_before(log.high_watermark - 5)
+    application.state = away
+    application.new_process()
+
+    with pytest.raises(ChangelogLossError, match="its offset is of another topic of that name"):
+        application.run()
+
+    choose(application, "restore")
+    with capture_logs() as logs:
+        application.run()
+    rebuilt = [line for line in logs if line["event"].startswith("state store is rebuilt")]
+    assert store in {line["store"] for line in rebuilt}
+
+
 @pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_windows_that_nobody_wrote_to_since_their_changelog_ran_empty_are_kept(
     tmp_path: Path, guarantee: str
