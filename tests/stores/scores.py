@@ -119,7 +119,7 @@ class ScoresKind(StoreKind):
         return Scores(dirty_map(spec, engine), spec.key_serde, spec.value_serde)
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
-        return {"day": KeyTime(_DAY.size)}
+        return {"day": KeyTime(-_DAY.size)}
 
 
 SCORES = ScoresKind()

@@ -7,6 +7,7 @@
 | session | the same; `window_end` is the time of the session's last record |
 | versioned | partition, key, valid_from, valid_to, value |
 | buffer | partition, key, value (bytes of `stores.time_ordered_buffer`), timestamp |
+| list-value | partition, key, time, left, value (bytes of `stores.kinds.list`), timestamp |
 
 `timestamp` is that of the changelog record: the time of the input that wrote it last. Times are
 Spark timestamps; one that is not known, or an end that never comes, is null. `valid_to` is null
@@ -23,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.exports.typed_columns import typed
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
-from pystreams.backfill.spark.changelog_state import long_from_end, record_key
+from pystreams.backfill.spark.changelog_state import bytes_in_key, long_in_key, record_key
 from pystreams.serdes import Serde
-from pystreams.stores.contracts.spec import KeyTime
+from pystreams.stores.contracts.spec import KeyFlag, KeyTime
 
 _LAST_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: what is later has no date in most readers."""
@@ -46,8 +47,8 @@ def exported(
     """
     own: Mapping[str, Column] = {
         "partition": F.col("partition"),
-        "key": typed(record_key(changelog), key_serde),
-        **_times(changelog),
+        "key": typed(record_key(changelog), changelog.spec.kind.record_key_serde(key_serde)),
+        **_beside_key(changelog),
         "value": typed(F.col("value"), value_serde),
     }
     if not changelog.spec.kind.keeps_versions:
@@ -56,15 +57,22 @@ def exported(
     return present.select(*(column.alias(name) for name, column in own.items()))
 
 
-def _times(changelog: StoreChangelog) -> dict[str, Column]:
+def _beside_key(changelog: StoreChangelog) -> dict[str, Column]:
     if changelog.spec.kind.keeps_versions:
         return {"valid_from": _time(F.col("timestamp")), "valid_to": _time(F.col("valid_to"))}
-    times = changelog.spec.kind.key_times(changelog.spec.retention)
-    return {column: _time(_key_time(time)) for column, time in times.items()}
+    parts = changelog.spec.kind.key_columns(changelog.spec.retention)
+    return {
+        column: _flag(part) if isinstance(part, KeyFlag) else _time(_key_time(part))
+        for column, part in parts.items()
+    }
+
+
+def _flag(flag: KeyFlag) -> Column:
+    return F.hex(bytes_in_key(flag.begins, 1)) == "01"
 
 
 def _key_time(time: KeyTime) -> Column:
-    known = long_from_end(time.from_end)
+    known = long_in_key(time.begins)
     if not time.plus_ms:
         return known
     return F.when(known <= _LAST_TIME_MS - time.plus_ms, known + F.lit(time.plus_ms))

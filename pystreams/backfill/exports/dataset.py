@@ -34,7 +34,7 @@ from pystreams.backfill.staging.directory import (
 from pystreams.backfill.staging.errors import StagingError
 from pystreams.backfill.staging.results import check_whole
 from pystreams.config import StreamsConfig
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, filled, filled_value
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -191,9 +191,12 @@ class _Writing:
     def _serdes_of(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
         """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
         sinks = self.plan.written_topics().get(topic, [])
+        default_key, default_value = self.config.default_key_serde, self.config.default_value_serde
         return (
-            _only_one([sink.key_serde or self.config.default_key_serde for sink in sinks]),
-            _only_one([sink.value_serde or self.config.default_value_serde for sink in sinks]),
+            _only_one([filled(sink.key_serde, default_key) for sink in sinks]),
+            _only_one(
+                [filled_value(sink.value_serde, default_value, default_key) for sink in sinks]
+            ),
         )
 
 

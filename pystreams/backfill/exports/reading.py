@@ -133,7 +133,7 @@ class _Rows:
         tail = bytearray(layout.tail_bytes)
         for name, time in self._spec.kind.key_times(self._spec.retention).items():
             if row[name] is not None:
-                begin = len(tail) - time.from_end
+                begin = len(tail) + time.begins
                 tail[begin : begin + 8] = (row[name] - time.plus_ms).to_bytes(8, signed=True)
         return key + bytes(tail)
 

@@ -53,11 +53,15 @@ def record_key(changelog: StoreChangelog) -> Column:
     return F.expr(f"substring(key, {head + 1}, length(key) - {head + tail})")
 
 
-def long_from_end(distance: int) -> Column:
-    """Return the int64 that begins so many bytes before the end of the column `key`."""
-    return F.conv(F.hex(F.expr(f"substring(key, -{distance}, {_LONG_BYTES})")), 16, -10).cast(
-        "bigint"
-    )
+def long_in_key(begins: int) -> Column:
+    """Return an int64 in the column `key`; it begins from the key's end if that is negative."""
+    return F.conv(F.hex(bytes_in_key(begins, _LONG_BYTES)), 16, -10).cast("bigint")
+
+
+def bytes_in_key(begins: int, length: int) -> Column:
+    """Return bytes of the column `key`; they begin from the key's end if that is negative."""
+    position = begins if begins < 0 else begins + 1
+    return F.expr(f"substring(key, {position}, {length})")
 
 
 def _last(records: DataFrame, *by: str) -> DataFrame:
@@ -72,7 +76,7 @@ def _live(last: DataFrame, changelog: StoreChangelog, retention: Retention) -> D
     """Leave out what is in segments that have expired, as a restore does (`segments_of`)."""
     interval_ms = retention.segment_interval_ms
     kept_ms = retention.retention_ms + (interval_ms if retention.time_ordered else 0)
-    timed = last.withColumn("time", long_from_end(changelog.spec.kind.key_layout.tail_bytes))
+    timed = last.withColumn("time", long_in_key(-changelog.spec.kind.key_layout.tail_bytes))
     timed = timed.withColumn("newest", F.max("time").over(Window.partitionBy("partition")))
     oldest_live = F.expr(f"greatest(0, newest - {kept_ms}) div {interval_ms}")
     return timed.filter(F.expr(f"time div {interval_ms}") >= oldest_live)

@@ -80,15 +80,26 @@ class KeyLayout:
 
 @dataclass(frozen=True, slots=True)
 class KeyTime:
-    """A time in a logged key: a column of its own in an export.
+    """A time in a logged key (int64, ms): a column of its own in an export.
 
     Attributes:
-        from_end: How many bytes before the end of the key it begins (int64, ms).
+        begins: Where it begins; negative where that is counted from the end of the key.
         plus_ms: What is to be added to it.
     """
 
-    from_end: int
+    begins: int
     plus_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFlag:
+    """Something that is true or not in a logged key (a byte): a column of its own in an export.
+
+    Attributes:
+        begins: Where it is; negative where that is counted from the end of the key.
+    """
+
+    begins: int
 
 
 class StoreKind:
@@ -200,8 +211,12 @@ class StoreKind:
         return {}
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
-        """Return the times in a logged key, by the columns they are in an export."""
+        """Return the times in a logged key that stand beside its key where that is shown."""
         return {}
+
+    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyTime | KeyFlag]:
+        """Return what a logged key has beside the record's key, by the columns of an export."""
+        return self.key_times(retention)
 
     def key_in(self, logged: bytes) -> bytes:
         """Return the record's key in a logged key."""
@@ -336,8 +351,7 @@ class StoreSpec:
     def parts_of_key(self, logged: bytes) -> tuple[bytes, dict[str, int]]:
         """Return the record's key in a logged key, and the times (ms) beside it, by name."""
         times = {
-            name: int.from_bytes(logged[len(logged) - time.from_end :][:8], signed=True)
-            + time.plus_ms
+            name: int.from_bytes(logged[time.begins :][:8], signed=True) + time.plus_ms
             for name, time in self.kind.key_times(self.retention).items()
         }
         return self.kind.key_in(logged), times

@@ -18,12 +18,18 @@ from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.custom.kind import CUSTOM
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.list.store import with_value
 from pystreams.stores.kinds.session.keys import session_key
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.suppress.kind import SuppressKind
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.kinds.window.kind import WINDOW
+from pystreams.topology.operators.joins.held_back_serdes import (
+    TimestampedKeyAndJoinSide,
+    TimestampedKeyAndJoinSideSerde,
+)
 from tests.backfill.logged_stores import frame
 from tests.stores.support import Message
 from tests.stores.waiting import packed, stored_key
@@ -106,6 +112,33 @@ def test_versioned_store_has_all_versions_and_no_deletions(spark: Any) -> None:
     assert found == [
         {"partition": 0, "key": "a", "valid_from": at(0), "valid_to": at(1), "value": 1},
         {"partition": 0, "key": "a", "valid_from": at(1), "valid_to": at(2), "value": 2},
+    ]
+
+
+def test_what_an_outer_join_holds_back_has_its_time_and_side(spark: Any) -> None:
+    """Two records of a key, one of each stream, at one time are two rows that can be told apart."""
+    keys = TimestampedKeyAndJoinSideSerde(serdes.STRING)
+    spec = StoreSpec("s", LIST, key_serde=keys)
+    waiting = [
+        TimestampedKeyAndJoinSide(AT_MS, left=True, key="a"),
+        TimestampedKeyAndJoinSide(AT_MS, left=False, key="a"),
+    ]
+    logged = map(keys.serializer(""), waiting)
+    messages = [Message(key, with_value(None, b"v"), at, AT_MS) for at, key in enumerate(logged)]
+
+    found = rows(spark, StoreChangelog(spec, "app-s-changelog", 0, 1), messages)
+
+    value = with_value(None, b"v")
+    assert found == [
+        {
+            "partition": 0,
+            "key": "a",
+            "time": at(0),
+            "left": left,
+            "value": value,
+            "timestamp": at(0),
+        }
+        for left in (False, True)
     ]
 
 

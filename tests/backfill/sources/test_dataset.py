@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from pystreams.backfill.plan.rows import ResultKind
 from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.backfill.staging.directory import Manifest, StagingDirectory
 from pystreams.backfill.staging.errors import StagingError
+from pystreams.serdes import Serde
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.publishing.test_staged_publication import row, stage
@@ -44,10 +47,36 @@ def echo() -> Topology:
     return builder.build()
 
 
-def staged_rows(path: Path, count: int) -> Path:
+@dataclass(frozen=True)
+class InEnvelopes:
+    """A serde around another one, which the configuration may say; as it is, if that is bytes."""
+
+    inner: Serde[Any] | None = None
+
+    def with_default(self, default: Serde[Any] | None) -> Serde[Any]:
+        return self.inner or default or self
+
+    def is_complete(self) -> bool:
+        return self.inner is not None
+
+    def serializer(self, topic: str) -> Callable[[Any], bytes]:
+        raise AssertionError("the default was to be filled in")
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        raise AssertionError("the default was to be filled in")
+
+
+def left_to_defaults() -> Topology:
+    builder = StreamsBuilder()
+    envelopes = InEnvelopes()
+    builder.stream("in", **TEXT).to("out", key_serde=envelopes, value_serde=envelopes)
+    return builder.build()
+
+
+def staged_rows(path: Path, count: int, topology: Callable[[], Topology] = echo) -> Path:
     """Stage output records as `echo` would give them, without Spark."""
     staging = StagingDirectory(path)
-    identity = BackfillIdentity.of(TopologyPlan(echo(), "app"), {"in": 1}, {0: 1}, {})
+    identity = BackfillIdentity.of(TopologyPlan(topology(), "app"), {"in": 1}, {0: 1}, {})
     staging.begin(identity, 7)
     rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(count)]
     staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
@@ -98,6 +127,17 @@ def test_data_set_is_of_the_results_it_was_made_of_and_replaced_as_a_whole(
     topics = sorted(directory.name for directory in (path / "outputs").iterdir())
     assert topics == ["out"]
     assert [file.name for file in staged.iterdir() if "dataset" in file.name] == ["dataset"]
+
+
+def test_what_a_serde_leaves_to_the_configuration_is_typed_by_its_default(
+    spark: Any, tmp_path: Path
+) -> None:
+    staged = staged_rows(tmp_path / "staged", 2, left_to_defaults)
+    path = tmp_path / "dataset"
+
+    write_dataset(staged, left_to_defaults(), CONFIG, path)
+
+    assert of(path / "outputs" / "out") == [("k", "v")] * 2
 
 
 def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:

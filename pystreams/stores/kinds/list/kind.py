@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.spec import KeyLayout, Reader, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import (
+    KeyFlag,
+    KeyLayout,
+    KeyTime,
+    Reader,
+    Retention,
+    StoreKind,
+    StoreSpec,
+)
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.kinds.list.store import ListValueStore, values_of
 
@@ -23,6 +32,10 @@ class ListKind(StoreKind):
     def build(self, spec: StoreSpec, engine: KeyValueEngine) -> ListValueStore[Any, Any]:
         """Return a new store; it has no record cache, whatever the spec."""
         return ListValueStore(dirty_map(spec, engine), spec.key_serde, spec.value_serde)
+
+    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyTime | KeyFlag]:
+        """Return where the time is, and whether it is of the left stream."""
+        return {"time": KeyTime(0), "left": KeyFlag(8)}
 
     def entry_readers(self, read_key: Reader, read_value: Reader) -> tuple[Reader, Reader]:
         """Return what shows a key with its time and side, and all values."""

@@ -79,7 +79,7 @@ class SessionKind(SegmentedKind):
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a session starts and ends."""
-        return {"window_start": KeyTime(_START_FROM_END), "window_end": KeyTime(SUFFIX_BYTES)}
+        return {"window_start": KeyTime(-_START_FROM_END), "window_end": KeyTime(-SUFFIX_BYTES)}
 
     def form(self, spec: StoreSpec) -> str:
         """Return what stores are for the test driver."""

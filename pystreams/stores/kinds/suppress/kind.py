@@ -40,9 +40,9 @@ class SuppressKind(StoreKind):
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a window starts and, of a session, where it ends."""
-        starts = {"window_start": KeyTime(_TIME_BYTES)} if self.key_layout.tail_bytes else {}
+        starts = {"window_start": KeyTime(-_TIME_BYTES)} if self.key_layout.tail_bytes else {}
         ends = self.key_layout.tail_bytes == 2 * _TIME_BYTES
-        return starts | ({"window_end": KeyTime(2 * _TIME_BYTES)} if ends else {})
+        return starts | ({"window_end": KeyTime(-2 * _TIME_BYTES)} if ends else {})
 
     def samples(self, store: Any) -> Mapping[str, float]:
         """Return how many changes are held back, and how many bytes."""

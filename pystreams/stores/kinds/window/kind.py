@@ -99,8 +99,8 @@ class WindowKind(SegmentedKind):
         """Return where a window starts and ends."""
         size_ms = 0 if retention is None else retention.window_size_ms or 0
         return {
-            "window_start": KeyTime(SUFFIX_BYTES),
-            "window_end": KeyTime(SUFFIX_BYTES, plus_ms=size_ms),
+            "window_start": KeyTime(-SUFFIX_BYTES),
+            "window_end": KeyTime(-SUFFIX_BYTES, plus_ms=size_ms),
         }
 
     def form(self, spec: StoreSpec) -> str:
