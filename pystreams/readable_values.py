@@ -7,15 +7,16 @@ makes the plain value the serde takes (as an Avro serde); and JSON is what their
 as.
 """
 
-# ruff: noqa: BLE001 - a serde of the user's may raise anything; it is told with what it refused.
-
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import enum
 import math
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import orjson
@@ -36,6 +37,9 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS
 _BASE64 = "base64"
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _WINDOWED = ("key", "window")
+_NULL = b"null"
+_SCALARS = (str, int, type(None), uuid.UUID, dt.date, dt.time, enum.Enum)
+"""What orjson writes and nothing is in, beside numbers with a fraction."""
 
 
 def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
@@ -83,8 +87,15 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
 
 
 def json_of_value(value: Any) -> bytes:
-    """Return a value as JSON: classes as objects, bytes as their text or else base64."""
-    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    """Return a value as JSON: classes as objects, bytes as their text or else base64.
+
+    Numbers that JSON has not are "NaN", "Infinity" and "-Infinity", wherever they are.
+    """
+    data = orjson.dumps(value, default=_plain, option=_OPTIONS)
+    # Null is what orjson makes of them; most values have none.
+    if _NULL not in data:
+        return data
+    return orjson.dumps(_with_names(value), default=_plain, option=_OPTIONS)
 
 
 def plain_of_value(value: Any) -> Any:
@@ -158,14 +169,37 @@ def _checked_bytes(data: bytes, serde: Serde[Any], topic: str) -> bytes:
     try:
         return serde.serializer(topic)(serde.deserializer(topic)(data))
     except Exception as unread:
-        try:
-            return serde.serializer(topic)(orjson.loads(data))
-        except Exception:
-            raise _refused(data.decode(), serde, str(unread)) from unread
+        for plain in (orjson.loads, lambda shown: _with_numbers(orjson.loads(shown))):
+            with suppress(Exception):
+                return serde.serializer(topic)(plain(data))
+        raise _refused(data.decode(), serde, str(unread)) from unread
 
 
 def _refused(text: str, serde: Serde[Any], why: str) -> ValueError:
     return ValueError(f"{text!r} does not fit {serde!r}: {why}")
+
+
+def _with_names(value: Any) -> Any:
+    """Return a value for JSON in which numbers that JSON has not are their names."""
+    if isinstance(value, float):
+        return plain_of_value(value)
+    if isinstance(value, dict):
+        return {_with_names(key): _with_names(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_names(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if not field.name.startswith("_")]
+        return {name: _with_names(getattr(value, name)) for name in names if hasattr(value, name)}
+    return value if isinstance(value, _SCALARS) else _with_names(_plain(value))
+
+
+def _with_numbers(plain: Any) -> Any:
+    """Return a value as JSON has it, in which the names of numbers are the numbers."""
+    if isinstance(plain, dict):
+        return {key: _with_numbers(item) for key, item in plain.items()}
+    if isinstance(plain, list):
+        return [_with_numbers(item) for item in plain]
+    return float(plain) if plain in _NOT_IN_JSON else plain
 
 
 def _plain(value: Any) -> Any:
@@ -180,8 +214,8 @@ def _plain(value: Any) -> Any:
     for method in ("model_dump", "to_dict"):  # pydantic's, and what many classes have.
         if callable(made := getattr(value, method, None)):
             return made()
-    if fields := getattr(type(value), "__struct_fields__", None):  # msgspec's.
-        return {name: getattr(value, name) for name in fields}
+    if names := getattr(type(value), "__struct_fields__", None):  # msgspec's.
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     return str(value)

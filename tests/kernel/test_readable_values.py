@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import struct
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, NamedTuple
 
 import pytest
@@ -39,6 +42,10 @@ class Order:
 class Place(NamedTuple):
     x: int
     y: int
+
+
+class Side(Enum):
+    LEFT = "L"
 
 
 COMMA: Serde[Any] = serde_of(
@@ -156,6 +163,64 @@ def test_a_number_that_is_none_is_shown_and_read_by_its_name() -> None:
     assert math.isnan(serdes.DOUBLE.deserializer("in")(data))
     assert (text_of_value(math.nan), text_of_value(-math.inf)) == ("NaN", "-Infinity")
     assert bytes_of_text("NaN", serdes.DOUBLE, "in") == data
+
+
+@dataclass
+class Measured:
+    celsius: float | None
+    several: tuple[float, ...] = ()
+    _own: float = math.nan
+
+
+class Model:
+    def model_dump(self) -> dict[str, Any]:
+        return {"low": -math.inf, "none": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "json"),
+    [
+        (math.nan, '"NaN"'),
+        (
+            {"x": math.nan, "y": None, "z": [1.5, math.inf]},
+            '{"x":"NaN","y":null,"z":[1.5,"Infinity"]}',
+        ),
+        (Measured(math.nan, (-math.inf, 2.0)), '{"celsius":"NaN","several":["-Infinity",2.0]}'),
+        (Model(), '{"low":"-Infinity","none":null}'),
+        ({"a": Measured(None, (math.nan,))}, '{"a":{"celsius":null,"several":["NaN"]}}'),
+        ({math.nan: Place(1, 2)}, '{"NaN":{"x":1,"y":2}}'),
+        (
+            Windowed(Measured(math.nan), Window(60, 120)),
+            '{"key":{"celsius":"NaN","several":[]},"window":{"start":60,"end":120}}',
+        ),
+        (
+            [None, uuid.UUID(A_UUID), datetime(2026, 1, 2, tzinfo=UTC), Side.LEFT, b"a", True],
+            f'[null,"{A_UUID}","2026-01-02T00:00:00+00:00","L","a",true]',
+        ),
+    ],
+)
+def test_numbers_that_are_none_have_their_names_within_values_too(value: Any, json: str) -> None:
+    """JSON's writers make null of them, which says that there is nothing."""
+    assert json_of_value(value).decode() == json
+    assert text_of_value({"in": [value]}) == f'{{"in":[{json}]}}'
+
+
+DOUBLES: Serde[dict[str, float]] = serde_of(
+    lambda named: struct.pack(">2d", named["x"], named["y"]),
+    lambda data: dict(zip("xy", struct.unpack(">2d", data), strict=True)),
+    "two doubles",
+)
+
+
+@pytest.mark.parametrize("numbers", [(math.nan, 1.5), (2.5, -math.inf), (math.nan, math.inf)])
+def test_numbers_that_are_none_within_a_value_are_read_by_their_names(
+    numbers: tuple[float, float],
+) -> None:
+    data = struct.pack(">2d", *numbers)
+    shown = json_of_value(plain_of_value(DOUBLES.deserializer("in")(data)))
+
+    assert bytes_of_json(json.loads(shown), DOUBLES, "in") == data
+    assert bytes_of_text(shown.decode(), DOUBLES, "in") == data
 
 
 def test_a_line_may_be_a_windowed_key() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import math
 import pickle
 import struct
 import uuid
@@ -20,6 +21,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from pystreams import ConfigError, SchemaRegistryError, Serde, StreamsBuilder, serdes
+from pystreams.readable_values import bytes_of_json, json_of_value, plain_of_value
 from pystreams.registry import SchemaRegistry, SchemaUse, SubjectNameStrategy
 from pystreams.testing import TopologyTestDriver
 
@@ -113,6 +115,20 @@ def test_a_class_comes_back_equal(registry: SchemaRegistry) -> None:
     serde: Serde[Order] = registry.avro(Order, schema=ORDER_SCHEMA)
 
     assert serde.deserializer("t")(serde.serializer("t")(ORDER)) == ORDER
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_json_has_not_is_shown_and_read_by_its_name(
+    registry: SchemaRegistry, number: float
+) -> None:
+    serde = registry.avro(
+        schema=record("Measured", ("low", "double"), ("high", ["null", "double"]))
+    )
+    data = serde.serializer("t")({"low": number, "high": None})
+    shown = json_of_value(plain_of_value(serde.deserializer("t")(data)))
+
+    assert isinstance(orjson.loads(shown)["low"], str)
+    assert bytes_of_json(orjson.loads(shown), serde, "t") == data
 
 
 @pytest.mark.parametrize("model", ["msgspec", "pydantic"])
