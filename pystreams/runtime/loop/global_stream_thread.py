@@ -160,6 +160,8 @@ class GlobalStreamThread:
                 damages += 1
                 if damages > _DAMAGES_MAX:
                     raise
+                # Stores that are not rebuilt go on: nothing sends their records' letters again.
+                self._send_dead_letters()
                 self._task.state.rebuild(self._store_of(error), str(error))
                 self._begin()
             self._log_progress()

@@ -437,6 +437,59 @@ def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
     assert dict(letter.message_headers)[HEADER_TOPIC] == b"people"
 
 
+class Remembering(Processor[str, str, Any, Any]):
+    """Keeps all values that a key has had."""
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.store = context.get_state_store("remembered")
+
+    def process(self, record: Record[str, str]) -> None:
+        before = self.store.get(record.key) or ""
+        self.store.put(record.key, f"{before}{record.value}")
+
+
+def people_and_places() -> Topology:
+    builder = StreamsBuilder()
+    remembered = Stores.key_value_store_builder(
+        Stores.persistent_key_value_store("remembered"), serdes.STRING, serdes.STRING
+    )
+    builder.global_table("people", **STRINGS, materialized=Materialized(name="people"))
+    builder.add_global_store(remembered, "places", Remembering, **STRINGS)
+    builder.stream("in", **STRINGS).to("out")
+    return builder.build()
+
+
+def test_a_store_that_is_read_anew_takes_no_dead_letters_of_others_with_it(
+    tmp_path: Path,
+) -> None:
+    """The others go on from where they are: their records are not read again."""
+    app = Lookups(
+        tmp_path,
+        deserialization_exception_handler="continue",
+        errors_dead_letter_queue_topic_name="dead",
+    )
+    for topic in ("dead", "places"):
+        app.broker.create_topic(topic, 1)
+    process = app.process(topology=people_and_places())
+    app.broker.produce("places", b"here", b"x", app.clock.now_ms())
+    process.start()
+    process.stop()
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    app.broker.produce("places", b"here", b"y", app.clock.now_ms())
+    files = process.disk.files(tmp_path / "p0" / "global" / "rocksdb" / "remembered")
+    files.damaged = True
+    with capture_logs() as logs:
+        process.start()
+
+    rebuilt = [line for line in logs if line["event"].startswith("global store is read anew")]
+    assert [line["store"] for line in rebuilt] == ["remembered"]
+    assert process.global_state is not None
+    store: Any = process.global_state.task.state.stores()["remembered"]
+    assert dict(store.all()) == {"here": "xy"}
+    assert [letter.message_value for letter in app.broker.committed_records("dead")] == [b"\xff"]
+    process.stop()
+
+
 def test_record_that_can_not_be_read_is_the_deserialization_handlers(tmp_path: Path) -> None:
     app = Lookups(tmp_path)
     app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
