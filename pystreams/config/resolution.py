@@ -108,17 +108,25 @@ def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> 
     return {**values, "overrides": overrides, "ignored": tuple(findings.ignored)}
 
 
+def entries_of(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration says of one key, by how it is written there.
+
+    Raises:
+        ConfigError: It is no configuration.
+    """
+    _check_mapping(values)
+    return {
+        written: value for written, value in _flattened(values) if written.replace("_", ".") == name
+    }
+
+
 def _merged(
     sources: Sequence[Source], by_name: Mapping[str, KeyDefinition], findings: _Findings
 ) -> dict[str, _Entry]:
     """Return the strongest value of each name."""
     merged: dict[str, _Entry] = {}
     for source in sources:
-        if not isinstance(source.values, Mapping):
-            raise ConfigError(
-                "a configuration is a mapping of names to values, such as "
-                f"{{'application.id': 'orders'}}, not {source.values!r}"
-            )
+        _check_mapping(source.values)
         own: dict[str, _Entry] = {}
         for written, value in _flattened(source.values):
             name = _dotted(written, by_name)
@@ -130,6 +138,14 @@ def _merged(
         for name, entry in own.items():
             merged.setdefault(name, entry)
     return merged
+
+
+def _check_mapping(values: object) -> None:
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            "a configuration is a mapping of names to values, such as "
+            f"{{'application.id': 'orders'}}, not {values!r}"
+        )
 
 
 def _flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ from pystreams.config.kinds import (
     text,
     whole_number,
 )
-from pystreams.config.resolution import Source, resolve
+from pystreams.config.resolution import Source, entries_of, resolve
 from pystreams.metrics import RecordingLevel
 from pystreams.serdes import Serde
 
@@ -524,7 +524,6 @@ def optimizations_of(
     """
     if isinstance(config, StreamsConfig):
         return config.topology_optimization
-    given = {} if config is None else config
-    found = {key: given[key] for key in ("topology.optimization",) if key in given}
+    found = entries_of("topology.optimization", {} if config is None else config)
     needed = {"application.id": "none", "bootstrap.servers": "none:1"}
     return StreamsConfig.of({**needed, **found}).topology_optimization

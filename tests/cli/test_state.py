@@ -111,6 +111,25 @@ def test_stores_are_listed_from_wherever_one_looks(host: Host) -> None:
     assert "41" in line.split()
 
 
+SPELLED_AS_KEYWORDS = """
+config = {
+    "application_id": "of-the-module",
+    "bootstrap_servers": "kafka:9092",
+    "default_key_serde": "string",
+    "default_value_serde": "json",
+}
+"""
+
+
+def test_a_module_s_configuration_may_be_spelled_with_underscores(host: Host) -> None:
+    host.fill("counts", put_counts(a=1))
+    host.file.write_text(CODE + SPELLED_AS_KEYWORDS)
+
+    scanned = host.ask("scan", "counts")
+
+    assert (scanned.exit_code, scanned.stdout) == (0, "a\t1\n")
+
+
 def test_entries_are_printed_over_all_tasks(host: Host) -> None:
     host.fill("counts", put_counts(a=1), "0_0")
     host.fill("counts", put_counts(b=2, c=3), "0_1")

@@ -153,6 +153,8 @@ def test_a_topology_that_was_built_without_what_is_configured_is_refused() -> No
         TopologyTestDriver(builder.build(), ALL)
     for config in (
         ALL,
+        {"topology_optimization": "all"},
+        {"topology": {"optimization": "all"}},
         StreamsConfig.of({**ALL, "application.id": "a", "bootstrap.servers": "b:1"}),
     ):
         TopologyTestDriver(builder.build(config), ALL).close()
@@ -167,6 +169,12 @@ def test_a_topology_made_by_hand_is_what_it_is() -> None:
     )
 
     TopologyTestDriver(topology, ALL).close()
+
+
+def test_what_is_no_configuration_is_refused() -> None:
+    wrong: Any = "topology.optimization"
+    with pytest.raises(ConfigError, match="a configuration is a mapping of names to values"):
+        StreamsBuilder().build(wrong)
 
 
 def test_an_unknown_optimization_is_refused() -> None:

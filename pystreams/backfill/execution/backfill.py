@@ -36,7 +36,7 @@ from pystreams.backfill.staging.directory import (
     refuse_other_times,
 )
 from pystreams.backfill.teller import Teller
-from pystreams.config import StreamsConfig
+from pystreams.config import Source, StreamsConfig
 from pystreams.kernel.clock import SystemClock
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.graph.topology import Topology
@@ -293,7 +293,8 @@ class Backfill:
 def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: bool) -> StreamsConfig:
     if isinstance(config, StreamsConfig):
         return config
-    return StreamsConfig.of(config if needs_broker else {"bootstrap.servers": _NO_BROKER, **config})
+    stand_ins = {} if needs_broker else {"bootstrap.servers": _NO_BROKER}
+    return StreamsConfig.from_sources([Source("", config), Source("", stand_ins)])
 
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

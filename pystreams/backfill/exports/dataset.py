@@ -33,7 +33,7 @@ from pystreams.backfill.staging.directory import (
 )
 from pystreams.backfill.staging.errors import StagingError
 from pystreams.backfill.staging.results import check_whole
-from pystreams.config import StreamsConfig
+from pystreams.config import Source, StreamsConfig
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -89,7 +89,8 @@ def write_dataset(
     staging, path = local_path(staging), local_path(path)
     manifest = read_manifest(staging)
     if not isinstance(config, StreamsConfig):
-        config = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
+        no_broker = {"bootstrap.servers": "none:9092"}
+        config = StreamsConfig.from_sources([Source("", config), Source("", no_broker)])
     plan = TopologyPlan(topology, config.application_id)
     check_identity(staging, manifest.identity, plan, declared_configuration(config))
     check_replaceable(path)

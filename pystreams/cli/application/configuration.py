@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,8 +54,10 @@ def local_configuration(
     Raises:
         ConfigError: As `configuration`.
     """
-    own = {"bootstrap.servers": "localhost:9092", **loaded.config, "application.id": application_id}
-    return configuration_of(options, loaded.name, own, f"config in {options.topology}")
+    label = f"config in {options.topology}"
+    stand_ins = {"application.id": application_id, "bootstrap.servers": "localhost:9092"}
+    config = configuration_of(options, loaded.name, loaded.config, label, stand_ins)
+    return replace(config, application_id=application_id)
 
 
 def without_broker(

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pystreams.config import StreamsConfig
+from pystreams.config import Source, StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.metrics import OnDemand
@@ -98,7 +98,8 @@ class SimulatedProcess:
         real_stores: bool = False,
         make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
     ) -> None:
-        self._config = StreamsConfig.of({"bootstrap.servers": "simulated:9092", **config})
+        stand_ins = {"bootstrap.servers": "simulated:9092"}
+        self._config = StreamsConfig.from_sources([Source("", config), Source("", stand_ins)])
         self.plan = TopologyPlan(topology, self._config.application_id)
         self.process_id = process_id
         self.disk = disk

@@ -145,8 +145,9 @@ def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:
     other = StreamsBuilder()
     other.stream("in", **TEXT).to("elsewhere")
 
-    with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
-        write_dataset(staged, other.build(), CONFIG, tmp_path / "dataset")
+    for config in (CONFIG, {**CONFIG, "bootstrap_servers": "kafka:9092"}):
+        with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
+            write_dataset(staged, other.build(), config, tmp_path / "dataset")
 
     assert not (tmp_path / "dataset").exists()
 
