@@ -19,6 +19,9 @@ from pystreams.origin import Origin
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order; a name may repeat. The empty tuple means none."""
 
+MAX_TIME = (1 << 63) - 1
+"""The last moment that Kafka has room for (ms): timestamps, ends of windows, retentions."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")

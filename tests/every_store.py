@@ -22,7 +22,7 @@ from pystreams import (
     Windowed,
     serdes,
 )
-from pystreams.record import ConsumedMessage
+from pystreams.record import MAX_TIME, ConsumedMessage
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.expiring.kind import EXPIRING
@@ -40,7 +40,7 @@ from pystreams.stores.kinds.suppress.kind import SUPPRESS
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.time_segments.segments import MAX_TIME, segment_id_of
+from pystreams.stores.time_segments.segments import segment_id_of
 
 ALL_KINDS: tuple[StoreKind, ...] = (
     KEY_VALUE,

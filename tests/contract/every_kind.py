@@ -20,9 +20,9 @@ from pystreams import (
     Window,
     Windowed,
 )
+from pystreams.record import MAX_TIME
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.contracts.spec import Retention
-from pystreams.stores.kinds.window.keys import MAX_TIME
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import CHANGELOG, Home
 

@@ -17,10 +17,11 @@ from pystreams import (
     Window,
     Windowed,
 )
+from pystreams.record import MAX_TIME
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import Retention, StoreSpec
-from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, session_key
+from pystreams.stores.kinds.session.keys import session_key
 from pystreams.stores.kinds.session.kind import SESSION
 from tests.stores.support import CHANGELOG, Home, Message
 
@@ -72,7 +73,7 @@ class Shop:
         self.store = build_store(self.spec)
         self.store.init(self.home.context())
         if self.spec.retention is not None and self.spec.retention.time_ordered:
-            self.store.keep_from(MAX_TIMESTAMP)  # Nothing is to be sent on.
+            self.store.keep_from(MAX_TIME)  # Nothing is to be sent on.
 
     def put(self, key: str, start: int, end: int, number: int | None = 1) -> None:
         self.store.put(session(key, start, end), number)
@@ -157,7 +158,7 @@ def test_sessions_that_overlap_a_time_are_found_oldest_first(long: Shop) -> None
         assert names(store.find_sessions("a", 400, 600)) == "a500-1000"
         assert names(store.find_sessions("a", -1, 1500)) == "a10-10 a500-1000 a1500-2000"
         assert names(store.find_sessions("a", 1001, 1499)) == ""
-        assert names(store.find_sessions("a", 3000, MAX_TIMESTAMP)) == "a2500-3000"
+        assert names(store.find_sessions("a", 3000, MAX_TIME)) == "a2500-3000"
         assert names(store.find_sessions("a", -(2**70), 2**70)).count("a") == 4
         assert names(store.find_sessions("a", 2**70, 2**70)) == ""
         assert names(store.find_sessions_range("a", "a", 0, -(2**70))) == ""
@@ -206,9 +207,9 @@ def test_keys_with_bytes_like_those_of_times_do_not_hide_each_other(
     assert set(names(store.fetch("a")).split()) == {"a0-0", "a10-20", f"a{far - 2}-{far - 1}"}
     assert set(names(store.fetch("aa")).split()) == {"aa0-10", "aa10-20"}
     for key_from, key_to in [("a", "aa"), (None, "aa"), ("a", None), (None, None)]:
-        found = names(store.find_sessions_range(key_from, key_to, 0, MAX_TIMESTAMP)).split()
+        found = names(store.find_sessions_range(key_from, key_to, 0, MAX_TIME)).split()
         assert set(found) == everything
-        backward = store.backward_find_sessions_range(key_from, key_to, 0, MAX_TIMESTAMP)
+        backward = store.backward_find_sessions_range(key_from, key_to, 0, MAX_TIME)
         assert names(backward).split() == found[::-1]
     assert names(store.find_sessions_range("a", "aa", 10, 0)) == "aa0-10"
     store.close()
@@ -247,7 +248,7 @@ def test_sessions_of_all_keys_are_found_by_their_end(shop: Shop) -> None:
         assert names(store.find_sessions_by_end(0, 19)) == ""
         assert names(store.find_sessions_by_end(20, 40)) == "b10-20 c30-40"
         assert names(store.find_sessions_by_end(41, 109)) == ""
-        assert names(store.find_sessions_by_end(19, MAX_TIMESTAMP)) == "b10-20 c30-40 b40-110"
+        assert names(store.find_sessions_by_end(19, MAX_TIME)) == "b10-20 c30-40 b40-110"
         shop.commit()
 
 

@@ -18,10 +18,11 @@ from pystreams import (
     Window,
     Windowed,
 )
+from pystreams.record import MAX_TIME
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import Retention, StoreSpec
-from pystreams.stores.kinds.window.keys import MAX_TIME, window_key
+from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.kinds.window.kind import WINDOW
 from tests.stores.support import CHANGELOG, Home, Message
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pystreams import Headers, Topology
+from pystreams.record import MAX_TIME
 from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.kinds.window.keys import MAX_TIME, start_of
+from pystreams.stores.kinds.window.keys import start_of
 from pystreams.stores.kinds.window.store import TypedWindowStore
 from pystreams.testing import TopologyTestDriver
 

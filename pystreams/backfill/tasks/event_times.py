@@ -20,6 +20,7 @@ from pystreams.backfill.plan.rows import HEADERS, headers_of
 from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
+from pystreams.record import MAX_TIME
 from pystreams.runtime.core.failures.error_handlers import log_and_fail
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.serdes import filled, filled_value, seeing_deserializer
@@ -30,7 +31,7 @@ from pystreams.topology.contracts.extractors import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from pystreams.topology.contracts.record_parts import MAX_TIME, checked_time
+from pystreams.topology.contracts.record_parts import checked_time
 from pystreams.topology.graph.nodes import SourceNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.cli.application.topic_serdes import TopicSerdes
-from pystreams.record import ConsumedMessage, Headers, ProducedRecord
-from pystreams.topology.contracts.record_parts import MAX_TIME
+from pystreams.record import MAX_TIME, ConsumedMessage, Headers, ProducedRecord
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition", "offset")
 """Nothing follows of the last two."""

@@ -22,18 +22,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import DroppedRecords
+from pystreams.record import MAX_TIME, DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.dirty_map.opening import first_entry
 from pystreams.stores.time_segments.segmented_reader import owners_reader
-from pystreams.stores.time_segments.segments import (
-    MAX_TIME,
-    Segments,
-    segment_id_of,
-    segment_prefix,
-)
+from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.time_segments.time_order import INDEX, TimeOrder, is_entry
 from pystreams.stores.time_segments.uncommitted_keys import UncommittedKeys
 from pystreams.stores.typed_stores.typed_state_store import TypedStateStore

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.dirty_map.merged_range import merged_entries
 from pystreams.stores.time_segments.segments import (
-    MAX_TIME,
     SEGMENT_ID_BYTES,
     Segments,
     segment_id_of,

@@ -20,12 +20,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from pystreams.record import MAX_TIME
+
 _ID = struct.Struct(">q")
 SEGMENT_ID_BYTES = 8
 """Bytes of the segment's id in front of a stored key."""
-
-MAX_TIME = (1 << 63) - 1
-"""The highest time (ms) there is."""
 
 NO_TIME = -1
 """Stream time of a store that has seen no record."""

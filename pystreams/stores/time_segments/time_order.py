@@ -23,13 +23,13 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES
 
 if TYPE_CHECKING:
     from pystreams.stores.dirty_map.restoring import Changes
 
 _LONG = struct.Struct(">q")
-_MAX_TIME = (1 << 63) - 1
 INDEX = b"\xff"
 """What stands behind the segment in an entry of the index."""
 
@@ -80,7 +80,7 @@ class TimeOrder:
 
     def between(self, segment: bytes, first: int, last: int) -> tuple[bytes, bytes]:
         """Return bounds of the values of some times (ms, both inclusive) in a segment."""
-        end = _BEHIND_ALL_TIMES if last >= _MAX_TIME else _LONG.pack(last + 1)
+        end = _BEHIND_ALL_TIMES if last >= MAX_TIME else _LONG.pack(last + 1)
         return segment + _LONG.pack(max(0, first)), segment + end
 
     def change(self, changes: Changes, segment: bytes, key: bytes, value: bytes | None) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from operator import index
 from typing import Any, NoReturn
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.key_value import ValueAndTimestamp
-
-_MAX_TIME = (1 << 63) - 1
 
 
 def refuse_times(store: str, error: Exception, **times: Any) -> NoReturn:
@@ -29,9 +28,9 @@ def refuse_times(store: str, error: Exception, **times: Any) -> NoReturn:
                 f"state store {store!r}: {name} is a time in ms, a whole number, not {time!r}; "
                 "int(moment.timestamp() * 1000) is that of a datetime"
             ) from error
-        if not -_MAX_TIME <= number <= _MAX_TIME:
+        if not -MAX_TIME <= number <= MAX_TIME:
             raise ValueError(
-                f"state store {store!r}: {name} is a time in ms, {_MAX_TIME} at most, not {number}"
+                f"state store {store!r}: {name} is a time in ms, {MAX_TIME} at most, not {number}"
             ) from error
     raise error
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-from pystreams.record import Headers
-
-MAX_TIME = (1 << 63) - 1
-"""The last moment that Kafka has room for (ms)."""
+from pystreams.record import MAX_TIME, Headers
 
 
 def checked_time(where: str, time: Any) -> int:

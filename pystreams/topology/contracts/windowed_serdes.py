@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.partitioner import partition_of
-from pystreams.record import Headers
+from pystreams.record import MAX_TIME, Headers
 from pystreams.serdes import BYTES, Serde, headers_deserializer, headers_serializer
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.numbers import check_number
@@ -32,7 +32,6 @@ K = TypeVar("K")
 
 _START = struct.Struct(">q")
 _END_AND_START = struct.Struct(">qq")
-_MAX_TIME_MS = (1 << 63) - 1
 _REMEMBERED_KEYS = 4096
 
 
@@ -146,7 +145,7 @@ class TimeWindowedSerde(WindowedSerde[K]):
 
         def deserialize(data: bytes) -> Windowed[K]:
             (start,) = unpack(data, len(data) - 8)
-            window = Window(start, min(start + size_ms, _MAX_TIME_MS))
+            window = Window(start, min(start + size_ms, MAX_TIME))
             return Windowed(deserialize_key(data[:-8]), window)
 
         return deserialize

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from pystreams.errors import TopologyError
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.window import Window
 from pystreams.topology.contracts.numbers import check_number
-
-_MAX_TIME_MS = (1 << 63) - 1
 
 
 class EmitStrategy(Enum):
@@ -127,7 +126,7 @@ class UnlimitedWindows:
     @property
     def size_ms(self) -> int:
         """As long as time goes on."""
-        return _MAX_TIME_MS
+        return MAX_TIME
 
     @property
     def grace_period_ms(self) -> int:
@@ -136,7 +135,7 @@ class UnlimitedWindows:
 
     def windows_for(self, timestamp: int) -> list[Window]:
         """Return the window, if a time (ms) is in it."""
-        return [Window(self.start_ms, _MAX_TIME_MS)] if timestamp >= self.start_ms else []
+        return [Window(self.start_ms, MAX_TIME)] if timestamp >= self.start_ms else []
 
 
 @dataclass(frozen=True, slots=True)

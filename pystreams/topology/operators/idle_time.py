@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pystreams.errors import TopologyError
+from pystreams.record import MAX_TIME
 from pystreams.topology.contracts.operator import NodeContext
-from pystreams.topology.contracts.record_parts import MAX_TIME
 
 NEVER = -1
 """An `idle_timeout_ms` that says: only records move the stream time of this operation."""

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
-from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.record import MAX_TIME, Headers, Record, RecordMetadata
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.read_only_store import ReadOnlyStore
 from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
-from pystreams.topology.contracts.record_parts import MAX_TIME, checked_headers, checked_time
+from pystreams.topology.contracts.record_parts import checked_headers, checked_time
 from pystreams.topology.contracts.user_functions import checked
 
 Made = TypeVar("Made")

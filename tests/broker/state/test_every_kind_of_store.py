@@ -31,7 +31,7 @@ from pystreams import (
     WindowRangeQuery,
 )
 from pystreams.broker import DevelopmentBroker
-from pystreams.stores.kinds.window.keys import MAX_TIME
+from pystreams.record import MAX_TIME
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pystreams import Window
+from pystreams.record import MAX_TIME
 from pystreams.stores.kinds.session.keys import (
-    MAX_TIMESTAMP,
     is_found,
     key_of,
     lower_bound,
@@ -34,7 +34,7 @@ def found(
     key_from: bytes | None,
     key_to: bytes | None,
     earliest_end: int = 0,
-    latest_start: int = MAX_TIMESTAMP,
+    latest_start: int = MAX_TIME,
 ) -> list[int]:
     """Numbers of the sessions found, from 1."""
     return [
@@ -70,32 +70,32 @@ def test_a_session_is_found_if_it_overlaps_the_time_asked_for() -> None:
 
 
 def test_the_upper_bound_with_large_timestamps_covers_shorter_keys() -> None:
-    upper = upper_bound(b"\x0a\x0b\x0c", MAX_TIMESTAMP)
+    upper = upper_bound(b"\x0a\x0b\x0c", MAX_TIME)
 
-    assert upper >= session_key(b"\x0a", MAX_TIMESTAMP, MAX_TIMESTAMP)
-    assert upper >= session_key(b"\x0a\x0b", MAX_TIMESTAMP, MAX_TIMESTAMP)
-    assert upper == session_key(b"\x0a", MAX_TIMESTAMP, MAX_TIMESTAMP)
+    assert upper >= session_key(b"\x0a", MAX_TIME, MAX_TIME)
+    assert upper >= session_key(b"\x0a\x0b", MAX_TIME, MAX_TIME)
+    assert upper == session_key(b"\x0a", MAX_TIME, MAX_TIME)
 
 
 def test_the_upper_bound_keeps_key_bytes_above_the_first_byte_of_a_time() -> None:
-    upper = upper_bound(b"\x0a\x8f\x9f", MAX_TIMESTAMP)
+    upper = upper_bound(b"\x0a\x8f\x9f", MAX_TIME)
 
-    assert upper >= session_key(b"\x0a\x8f", MAX_TIMESTAMP, MAX_TIMESTAMP)
-    assert upper == session_key(b"\x0a\x8f\x9f", MAX_TIMESTAMP, MAX_TIMESTAMP)
+    assert upper >= session_key(b"\x0a\x8f", MAX_TIME, MAX_TIME)
+    assert upper == session_key(b"\x0a\x8f\x9f", MAX_TIME, MAX_TIME)
 
 
 def test_the_upper_bound_with_start_zero() -> None:
-    assert upper_bound(b"\x0a\x0b\x0c", 0) == session_key(b"\x0a", 0, MAX_TIMESTAMP)
+    assert upper_bound(b"\x0a\x0b\x0c", 0) == session_key(b"\x0a", 0, MAX_TIME)
 
 
 def test_the_upper_bound_covers_a_short_key_before_one_that_goes_on_like_a_time() -> None:
     # Kafka's bound is below this one.
-    late = session_key(b"\x0a", MAX_TIMESTAMP, MAX_TIMESTAMP)
-    assert upper_bound(b"\x0a\x7f", MAX_TIMESTAMP) >= late
+    late = session_key(b"\x0a", MAX_TIME, MAX_TIME)
+    assert upper_bound(b"\x0a\x7f", MAX_TIME) >= late
 
 
 def test_the_upper_bound_of_a_key_without_bytes_is_its_highest_session() -> None:
-    assert upper_bound(b"", 7) == session_key(b"", 7, MAX_TIMESTAMP)
+    assert upper_bound(b"", 7) == session_key(b"", 7, MAX_TIME)
 
 
 def test_the_lower_bound_is_the_lowest_session_of_the_key() -> None:
@@ -103,17 +103,17 @@ def test_the_lower_bound_is_the_lowest_session_of_the_key() -> None:
 
 
 def test_the_lower_bound_covers_keys_that_go_on_with_zeros() -> None:
-    longer = session_key(b"\x0a\x0b\x0c" + bytes(16), MAX_TIMESTAMP, MAX_TIMESTAMP)
+    longer = session_key(b"\x0a\x0b\x0c" + bytes(16), MAX_TIME, MAX_TIME)
     assert lower_bound(b"\x0a\x0b\x0c") < longer
 
 
-@pytest.mark.parametrize("start", [0, 5, MAX_TIMESTAMP])
+@pytest.mark.parametrize("start", [0, 5, MAX_TIME])
 def test_bounds_of_one_key_cover_its_sessions_from_the_earliest_end_on(start: int) -> None:
     low, high = lower_bound_of_key(b"k", 5), upper_bound_of_key(b"k", start)
 
     assert low <= session_key(b"k", 0, 5)
     assert low > session_key(b"k", 4, 4)
-    assert high >= session_key(b"k", start, MAX_TIMESTAMP)
+    assert high >= session_key(b"k", start, MAX_TIME)
 
 
 def test_key_and_window_are_read_back() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from pystreams import StoreEngine, Window, Windowed
-from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, key_of, session_key, window_of
+from pystreams.record import MAX_TIME
+from pystreams.stores.kinds.session.keys import key_of, session_key, window_of
 from pystreams.stores.kinds.session.kind import SESSION
 from tests.stores.kinds.segmented_machine import (
     DELTAS,
@@ -115,7 +116,7 @@ class SessionStoreMachine(SegmentedStoreMachine):
             lambda key, *times: self.store.find_sessions_range(key, key, *times),
         ):
             assert (entry, number) in self.plain(find(key, end, start))
-            assert (entry, number) not in self.plain(find(key, end + 1, MAX_TIMESTAMP))
+            assert (entry, number) not in self.plain(find(key, end + 1, MAX_TIME))
             assert (entry, number) not in self.plain(find(key, 0, start - 1))
         assert (entry, number) in self.plain(self.store.find_sessions_by_end(end, end))
         assert (entry, number) not in self.plain(self.store.find_sessions_by_end(0, end - 1))
@@ -139,7 +140,7 @@ class SessionStoreMachine(SegmentedStoreMachine):
     @rule(delta=DELTAS, length=st.integers(-10, 120))
     def find_by_end(self, delta: int, length: int) -> None:
         earliest_end = self.current.time + delta
-        for latest_end in (earliest_end + length, MAX_TIMESTAMP):
+        for latest_end in (earliest_end + length, MAX_TIME):
             expected = [
                 (entry, number)
                 for entry, number in self.current.visible()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import Window, Windowed
+from pystreams.record import MAX_TIME
 from pystreams.stores.kinds.window.keys import (
     MAX_SEQUENCE,
-    MAX_TIME,
     bounds_of_key,
     key_of,
     lower_bound,

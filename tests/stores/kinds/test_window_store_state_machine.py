@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from pystreams import StoreEngine
-from pystreams.stores.kinds.window.keys import MAX_TIME, key_of, sequence_of, start_of, window_key
+from pystreams.record import MAX_TIME
+from pystreams.stores.kinds.window.keys import key_of, sequence_of, start_of, window_key
 from pystreams.stores.kinds.window.kind import WINDOW
 from tests.stores.kinds.segmented_machine import (
     DELTAS,

@@ -22,7 +22,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, Headers, offset_of
+from pystreams.record import MAX_TIME, ConsumedMessage, Headers, offset_of
 from pystreams.runtime.core.failures.dead_letters import WaitingDeadLetters
 from pystreams.runtime.core.failures.error_context import ErrorContext
 from pystreams.runtime.core.failures.error_handlers import ErrorHandler, ErrorResponse, ask
@@ -34,7 +34,7 @@ from pystreams.topology.contracts.extractors import (
     fail_on_invalid_timestamp,
 )
 from pystreams.topology.contracts.operator import Step
-from pystreams.topology.contracts.record_parts import MAX_TIME, checked_time
+from pystreams.topology.contracts.record_parts import checked_time
 
 Item = tuple[Any, Any, int, Headers, ConsumedMessage]
 """One decoded record, as steps take it: (key, value, timestamp in ms, headers), and its message.

@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import struct
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.window import Window
 
 SUFFIX_BYTES = 16
 """Bytes of end and start behind a key."""
-
-MAX_TIMESTAMP = 2**63 - 1
-"""The latest time (ms) there is."""
 
 _TIMES = struct.Struct(">qq")
 _pack_times = _TIMES.pack
@@ -55,7 +53,7 @@ def lower_bound_of_key(key: bytes, earliest_end: int) -> bytes:
 
 def upper_bound_of_key(key: bytes, latest_start: int) -> bytes:
     """Return the highest a session of `key` can have that starts at `latest_start` or before."""
-    return key + _pack_times(MAX_TIMESTAMP, latest_start)
+    return key + _pack_times(MAX_TIME, latest_start)
 
 
 def lower_bound(key_from: bytes) -> bytes:
@@ -72,7 +70,7 @@ def upper_bound(key_to: bytes, latest_start: int) -> bytes:
 
     Differs from Kafka, which misses ends close to the highest there is.
     """
-    suffix = _pack_times(MAX_TIMESTAMP, latest_start)
+    suffix = _pack_times(MAX_TIME, latest_start)
     shortest = min(len(key_to), _MIN_KEY_BYTES)
     return max(key_to[:length] + suffix for length in range(shortest, len(key_to) + 1))
 

@@ -11,9 +11,9 @@ import struct
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.keys import (
-    MAX_TIMESTAMP,
     is_found,
     key_of,
     lower_bound,
@@ -49,7 +49,7 @@ class SessionReads(TypedParts[K, R]):
         """Return the aggregate of the session from `start` to `end` (ms) exactly, or None."""
         raw_key = self._key_bytes(key)
         try:
-            if not 0 <= start <= end <= MAX_TIMESTAMP:
+            if not 0 <= start <= end <= MAX_TIME:
                 return None
             stored = self._reader.get(session_key(raw_key, start, end), end)
         except (TypeError, struct.error) as error:
@@ -63,21 +63,21 @@ class SessionReads(TypedParts[K, R]):
 
     def fetch(self, key: K) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over all sessions of a key."""
-        return self._of_key(key, 0, MAX_TIMESTAMP, reverse=False)
+        return self._of_key(key, 0, MAX_TIME, reverse=False)
 
     def backward_fetch(self, key: K) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over the same sessions as `fetch`, newest first."""
-        return self._of_key(key, 0, MAX_TIMESTAMP, reverse=True)
+        return self._of_key(key, 0, MAX_TIME, reverse=True)
 
     def fetch_range(self, key_from: K | None, key_to: K | None) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over all sessions of some keys, both inclusive; None leaves an end open."""
-        return self._of_keys((key_from, key_to), 0, MAX_TIMESTAMP, reverse=False)
+        return self._of_keys((key_from, key_to), 0, MAX_TIME, reverse=False)
 
     def backward_fetch_range(
         self, key_from: K | None, key_to: K | None
     ) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over the same sessions as `fetch_range`, newest first."""
-        return self._of_keys((key_from, key_to), 0, MAX_TIMESTAMP, reverse=True)
+        return self._of_keys((key_from, key_to), 0, MAX_TIME, reverse=True)
 
     def find_sessions(
         self, key: K, earliest_end: int, latest_start: int
@@ -119,7 +119,7 @@ class SessionReads(TypedParts[K, R]):
         raw_key = self._key_bytes(key)
         first, last = self._in_time(earliest_end, latest_start)
         entries = self._reader.range(
-            (earliest_end, MAX_TIMESTAMP),
+            (earliest_end, MAX_TIME),
             lower_bound_of_key(raw_key, first),
             upper_bound_of_key(raw_key, last),
             reverse=reverse,
@@ -139,7 +139,7 @@ class SessionReads(TypedParts[K, R]):
             return self._nothing_between(*keys)
         _, last = self._in_time(earliest_end, latest_start)
         entries = self._reader.range(
-            (earliest_end, MAX_TIMESTAMP),
+            (earliest_end, MAX_TIME),
             b"" if low is None else lower_bound(low),
             None if high is None else upper_bound(high, last),
             reverse=reverse,
@@ -150,8 +150,8 @@ class SessionReads(TypedParts[K, R]):
         """Return times (ms) that a key can hold, the nearest to those that are asked for."""
         try:
             return (
-                max(0, min(index(earliest_end), MAX_TIMESTAMP)),
-                max(0, min(index(latest_start), MAX_TIMESTAMP)),
+                max(0, min(index(earliest_end), MAX_TIME)),
+                max(0, min(index(latest_start), MAX_TIME)),
             )
         except TypeError as error:
             refuse_times(self._name, error, earliest_end=earliest_end, latest_start=latest_start)

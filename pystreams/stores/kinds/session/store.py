@@ -17,10 +17,10 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from pystreams.record import MAX_TIME
 from pystreams.serdes import serialize_or_raise
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.keys import (
-    MAX_TIMESTAMP,
     SUFFIX_BYTES,
     key_of,
     lower_bound_of_key,
@@ -112,9 +112,9 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         raw_key, decode, reader = self._key_bytes(key), self._decode, self._reader
         earliest_end = max(earliest_end, reader.oldest_readable())
         low = lower_bound_of_key(raw_key, earliest_end)
-        high = upper_bound_of_key(raw_key, min(latest_start, MAX_TIMESTAMP))
+        high = upper_bound_of_key(raw_key, min(latest_start, MAX_TIME))
         sessions: list[tuple[Windowed[K], V]] = []
-        for session, stored in reader.entries((earliest_end, MAX_TIMESTAMP), low, high):
+        for session, stored in reader.entries((earliest_end, MAX_TIME), low, high):
             window = window_of(session)
             if window[0] <= latest_start and window[1] >= earliest_end:
                 try:
@@ -157,7 +157,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
             raise self._unavailable()  # Before the stream time moves.
         try:
             key, (start, end) = session
-            is_sound = 0 <= start <= end <= MAX_TIMESTAMP
+            is_sound = 0 <= start <= end <= MAX_TIME
         except (TypeError, ValueError) as error:
             refuse_session(self._name, error, session)
         if not is_sound:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import NO_RECORD, ConsumedMessage, DroppedRecords, ProducedRecord
+from pystreams.record import MAX_TIME, NO_RECORD, ConsumedMessage, DroppedRecords, ProducedRecord
 from pystreams.stores.contracts.versioned import PUT_RETURN_CODE_NOT_PUT
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.dirty_map.changelog import log_to
@@ -42,12 +42,7 @@ from pystreams.stores.kinds.versioned.layout import check_layout, first_rows
 from pystreams.stores.kinds.versioned.reader import RowReader, SegmentIndex, Version, VersionReader
 from pystreams.stores.kinds.versioned.restoring import RestoredPut, RestoredRows
 from pystreams.stores.kinds.versioned.writer import VersionWriter
-from pystreams.stores.time_segments.segments import (
-    MAX_TIME,
-    Segments,
-    segment_id_of,
-    segment_prefix,
-)
+from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.typed_stores.views import sees_commits_only, view_of
 
 if TYPE_CHECKING:

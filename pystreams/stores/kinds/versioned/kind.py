@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.queries import MultiVersionedKeyQuery, VersionedKeyQuery
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.kinds.versioned.buffered import (
@@ -13,7 +14,6 @@ from pystreams.stores.kinds.versioned.buffered import (
 )
 from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
 from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
-from pystreams.stores.time_segments.segments import MAX_TIME
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine

@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import struct
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.window import Window
 
 SUFFIX_BYTES = 12
 """Bytes of the window's start and the sequence number behind the key."""
-
-MAX_TIME = (1 << 63) - 1
-"""The highest time (ms) there is."""
 
 MAX_SEQUENCE = (1 << 31) - 1
 """The highest sequence number; after it comes 0."""

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar, overload
 
+from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.window.keys import (
-    MAX_TIME,
     bounds_of_key,
     key_of,
     lower_bound,

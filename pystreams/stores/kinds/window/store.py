@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.ids import TopicPartition
+from pystreams.record import MAX_TIME
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.stores.kinds.window.keys import (
     MAX_SEQUENCE,
-    MAX_TIME,
     SUFFIX_BYTES,
     bounds_of_key,
     sequence_of,
