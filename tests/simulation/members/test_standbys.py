@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import (
     StateStoreCorruptedError,
@@ -16,6 +17,7 @@ from pystreams import (
     StoreEngine,
     StreamsBuilder,
     TaskId,
+    TimeWindows,
     TopicPartition,
     Topology,
     serdes,
@@ -364,6 +366,46 @@ def test_a_standby_drops_what_it_has_made_itself_and_never_a_copy_it_has_found(
     assert standbys(second) == ([] if found else ["0_0"])
     assert (left == held.keys()) is found
     assert running_tasks(second) == ["0_1"]
+
+
+def counting_in_windows() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    windows = TimeWindows.of_size_with_no_grace(1000)
+    stream.group_by_key().windowed_by(windows).count(name="counts")
+    return builder.build()
+
+
+def test_a_standby_keeps_windows_it_has_found_whose_changelog_was_made_again_and_cut_off(
+    tmp_path: Path,
+) -> None:
+    """What it lacks has not expired: the topic is another, and its copy may be the last one."""
+    app = application(tmp_path, partitions=2, changelog_loss_policy="restore")
+    first, second = (app.process(name, counting_in_windows()) for name in ("p0", "p1"))
+    for process in (first, second):
+        process.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    caught_up(app, first, second)
+    assert standbys(second) == running_tasks(first) == ["0_0"]
+    for process in (second, first):
+        process.stop()
+    app.broker.delete_topic("app-counts-changelog")
+    first.start()
+    for _ in range(5):
+        app.feed(*keys(20))
+        app.run_until_processed(first)
+    app.broker.settle()
+    log = app.broker.log(TopicPartition("app-counts-changelog", 0))
+    log.delete_before(log.high_watermark - 1)
+    second.start()
+    with capture_logs() as logs:
+        settle(app, first, second)
+
+    assert running_tasks(first) == ["0_0"]
+    assert standbys(second) == []
+    told = {line["event"] for line in logs if line.get("task") == "0_0"}
+    assert not any("rebuilt" in event or "begins anew" in event for event in told)
 
 
 class LateAnswers(InlineExecutor):
