@@ -122,12 +122,12 @@ IN_MEMORY: dict[str, StoreSpecBuilder] = {
 
 
 def cached(builders: Mapping[str, StoreSpecBuilder]) -> dict[str, StoreSpecBuilder]:
-    """Return stores that log only the last update of each key at a commit, but for versioned ones.
+    """Return stores that log only the last update of each key at a commit, if their kind may.
 
     Those that retain duplicates or are of limited size have no record cache either.
     """
     return {
-        name: builder if builder.store_kind is VERSIONED else builder.with_caching_enabled()
+        name: builder.with_caching_enabled() if builder.store_kind.caches else builder
         for name, builder in builders.items()
     }
 

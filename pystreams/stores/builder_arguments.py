@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind, StoreSpec, StoreSupplier
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def spec_over(
@@ -102,3 +105,15 @@ def topic_settings(where: str, config: Mapping[str, str] | None) -> dict[str, st
         f"{where} must be topic settings by their names, as in "
         f'{{"segment.bytes": "104857600"}}, not {config!r}'
     )
+
+
+def checked_name(name: object) -> str:
+    """Return a store's name if it can be part of a topic's and a directory's name.
+
+    Spec: Kafka Named.validate.
+    """
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+        raise TopologyError(
+            f"store name {name!r} is not valid: use 1 to 249 letters, digits, '.', '_' or '-'"
+        )
+    return name

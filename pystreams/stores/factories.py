@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pystreams.errors import TopologyError
-from pystreams.stores.builder_arguments import check_plain, check_serdes, spec_over
+from pystreams.stores.builder_arguments import check_plain, check_serdes, checked_name, spec_over
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.expiring.kind import expiring
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueEngine
 
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
 
 class Stores:
     """Suppliers (where the bytes live) and builders (what the store gives)."""
@@ -37,17 +33,17 @@ class Stores:
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a RocksDB store without timestamps."""
-        return StoreSupplier(_checked(name), KEY_VALUE)
+        return StoreSupplier(checked_name(name), KEY_VALUE)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a RocksDB store that keeps a timestamp with each value."""
-        return StoreSupplier(_checked(name), KEY_VALUE, timestamped=True)
+        return StoreSupplier(checked_name(name), KEY_VALUE, timestamped=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a store in memory; restored from its changelog at each start."""
-        return StoreSupplier(_checked(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY)
+        return StoreSupplier(checked_name(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod
     def persistent_versioned_key_value_store(
@@ -108,7 +104,7 @@ class Stores:
             retain_duplicates=retain_duplicates,
             segment_interval_ms=segment_interval_ms,
         )
-        return StoreSupplier(_checked(name), WINDOW, retention=retention)
+        return StoreSupplier(checked_name(name), WINDOW, retention=retention)
 
     @staticmethod
     def persistent_timestamped_window_store(
@@ -176,7 +172,7 @@ class Stores:
             TopologyError: A time is not valid.
         """
         retention = session_retention(name, retention_ms, segment_interval_ms)
-        return StoreSupplier(_checked(name), SESSION, retention=retention)
+        return StoreSupplier(checked_name(name), SESSION, retention=retention)
 
     @staticmethod
     def in_memory_session_store(
@@ -210,7 +206,7 @@ class Stores:
         """
         check_number(name, "max_entries", max_entries, 1)
         return StoreSupplier(
-            _checked(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY, max_entries=max_entries
+            checked_name(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY, max_entries=max_entries
         )
 
     @staticmethod
@@ -224,7 +220,7 @@ class Stores:
             timestamped: Whether the engine may hold eight bytes of timestamp before each value.
         """
         return StoreSupplier(
-            _checked(name), KEY_VALUE, timestamped=timestamped, engine_factory=engine_factory
+            checked_name(name), KEY_VALUE, timestamped=timestamped, engine_factory=engine_factory
         )
 
     @staticmethod
@@ -247,7 +243,11 @@ class Stores:
         check_serdes(f"store {name!r}", key_serde, value_serde)
         return StoreSpecBuilder(
             StoreSpec(
-                _checked(name), kind, engine=engine, key_serde=key_serde, value_serde=value_serde
+                checked_name(name),
+                kind,
+                engine=engine,
+                key_serde=key_serde,
+                value_serde=value_serde,
             )
         )
 
@@ -370,16 +370,4 @@ def _versioned(
     segment_interval_ms: int | None,
 ) -> StoreSupplier:
     retention = versioned_retention(name, history_retention_ms, segment_interval_ms)
-    return StoreSupplier(_checked(name), VERSIONED, engine=engine, retention=retention)
-
-
-def _checked(name: object) -> str:
-    """Return a store's name if it can be part of a topic's and a directory's name.
-
-    Spec: Kafka Named.validate.
-    """
-    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
-        raise TopologyError(
-            f"store name {name!r} is not valid: use 1 to 249 letters, digits, '.', '_' or '-'"
-        )
-    return name
+    return StoreSupplier(checked_name(name), VERSIONED, engine=engine, retention=retention)

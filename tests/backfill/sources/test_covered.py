@@ -14,11 +14,6 @@ from typing import Any
 import pytest
 
 from pystreams import KStream, Topology
-from pystreams.stores.kinds.expiring.kind import EXPIRING
-from pystreams.stores.kinds.key_value.kind import KEY_VALUE
-from pystreams.stores.kinds.session.kind import SESSION
-from pystreams.stores.kinds.versioned.kind import VERSIONED
-from pystreams.stores.kinds.window.kind import WINDOW
 from tests.backfill.sources.covered import (
     CASES,
     COMPARED,
@@ -35,7 +30,7 @@ from tests.backfill.surface import (
     operators_of,
     store_kinds_of,
 )
-from tests.every_store import ALL_KINDS, everywhere
+from tests.every_store import ALL_KINDS, BUILDERS, everywhere
 
 SETS = {
     "run on Spark": CASES,
@@ -113,5 +108,5 @@ def test_operations_are_those_that_a_topology_itself_calls() -> None:
 
 
 def test_stores_tell_their_kinds() -> None:
-    kinds = {KEY_VALUE, EXPIRING, WINDOW, SESSION, VERSIONED}
+    kinds = {builder.store_kind for builder in BUILDERS.values()}
     assert store_kinds_of(partial(everywhere, "left", "counts")()) == kinds
