@@ -173,6 +173,102 @@ def test_a_partition_the_client_starts_while_it_is_moved_is_moved_all_the_same(
     assert sorted(read(consumer, 7)) == [15, 16, 17, 18, 18, 19, 19]
 
 
+class Unready(Consumer):
+    """A client whose fetchers of some partitions are still starting: these can't be moved yet."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self.unready: set[int] = set()
+
+    def seek(self, partition: KafkaPartition) -> None:
+        if partition.partition in self.unready:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        super().seek(partition)
+
+
+@pytest.fixture
+def unready_clients() -> list[Unready]:
+    return []
+
+
+@pytest.fixture
+def make_unready(unready_clients: list[Unready]) -> Callable[[dict[str, Any]], Unready]:
+    def make(config: dict[str, Any]) -> Unready:
+        unready_clients.append(Unready(config))
+        return unready_clients[-1]
+
+    return make
+
+
+def test_a_partition_that_can_not_be_moved_yet_waits_for_a_later_poll(
+    application: Application,
+    make_unready: Callable[[dict[str, Any]], Unready],
+    unready_clients: list[Unready],
+) -> None:
+    topic = _twenty_in_each_of_two(application)
+    consumer, listener = application.member(topic, make=make_unready)
+    [client], (waits, other) = unready_clients, listener.assigned
+    client.unready = {waits.partition}
+
+    consumer.start_at({waits: 15, other: 18})
+    assert read(consumer, 2) == [18, 19]
+    assert not consumer.poll(100, 0.2)
+    assert not consumer.read_to_end([waits])
+    client.unready = set()
+
+    assert read(consumer, 5) == [15, 16, 17, 18, 19]
+    until(lambda: consumer.poll(100, 0.1) or consumer.read_to_end([waits, other]))
+
+
+def test_a_partition_that_is_read_and_can_not_be_moved_yet_is_read_no_further(
+    application: Application,
+    make_unready: Callable[[dict[str, Any]], Unready],
+    unready_clients: list[Unready],
+) -> None:
+    """That is how a task is rolled back: the client has more of it at hand."""
+    topic = application.topic()
+    application.fill(topic, 2000)
+    consumer, (partition,) = _assigned(application, topic, make=make_unready)
+    consumer.start_at({partition: 1000})
+    assert read(consumer, 10, at_once=10) == list(range(1000, 1010))
+    unready_clients[0].unready = {0}
+
+    consumer.start_at({partition: 3})
+    assert not consumer.poll(100, 0.2)
+    consumer.start_at({partition: 5})
+    assert not consumer.poll(100, 0.2)
+    unready_clients[0].unready = set()
+
+    assert read(consumer, 1, at_once=1) == [5]
+
+
+def test_a_partition_that_can_not_go_on_yet_goes_on_where_it_was_stopped(
+    application: Application,
+    make_unready: Callable[[dict[str, Any]], Unready],
+    unready_clients: list[Unready],
+) -> None:
+    topic = application.topic()
+    application.fill(topic, 1000)
+    limits = PausedPartitions(HeldLimits(records=100))
+    consumer, (partition,) = _assigned(application, topic, paused=limits, make=make_unready)
+    consumer.start_at({partition: 0})
+    seen = read(consumer, 10, at_once=10)
+    consumer.pause([partition])
+    until(lambda: consumer.poll(60, 0.05) or limits.held_records(partition) >= 100)
+    held = limits.held_records(partition)
+    unready_clients[0].unready = {0}
+
+    consumer.resume([partition])
+    seen += read(consumer, held, at_once=77)
+    assert not consumer.poll(100, 0.2)
+    consumer.pause([partition])
+    consumer.resume([partition])
+    assert not consumer.poll(100, 0.2)
+    unready_clients[0].unready = set()
+
+    assert seen + read(consumer, 1000 - len(seen)) == list(range(1000))
+
+
 class Traced(Consumer):
     """A client that notes from where partitions may be fetched."""
 

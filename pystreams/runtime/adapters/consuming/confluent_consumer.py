@@ -39,6 +39,7 @@ from pystreams.runtime.adapters.connection.kafka_partitions import (
 )
 from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
+from pystreams.runtime.adapters.consuming.partition_moves import PartitionMoves
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
 from pystreams.runtime.adapters.consuming.read_positions import ReadPositions
@@ -54,15 +55,9 @@ _COMMIT_TIMEOUT_S = 3.0
 """How long a stop may have to wait for an offset commit."""
 _LEAVE_TIMEOUT_S = 3.0
 _LEAVE_LOOK_S = 0.01
-_SEEK_ATTEMPTS = 400
-_SEEK_PAUSE_S = 0.005
+_MOVE_LOOK_S = 0.05
 
 _error_in = Message.error
-_NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._OUTDATED})
-"""A fetcher is still starting or stopping, or has been started while the seek was on its way.
-
-Source: librdkafka's `rd_kafka_assignment_serve_pending` and `rd_kafka_toppar_op_serve`.
-"""
 
 
 class ConfluentConsumer:
@@ -88,8 +83,8 @@ class ConfluentConsumer:
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
         self._paused = paused or PausedPartitions()
-        # Partitions paused in the client, and where they go on.
-        self._stopped: dict[TopicPartition, int] = {}
+        self._moves = PartitionMoves(self._client)
+        self._stopped = self._moves.stopped
         self._positions = ReadPositions(self._stopped, self._reset_offsets)
         started = self._positions.assigned
         self._unread = UnreadRecords(self._client, started, self._stopped, self._paused)
@@ -199,9 +194,9 @@ class ConfluentConsumer:
         self._void.update(partitions)
         self._paused.forget(partitions)
         self._stable.forget(partitions)
+        self._moves.forget(partitions)
         for partition in partitions:
             self._positions.forget(partition)
-            self._stopped.pop(partition, None)
         self._splitter.assign(self._positions.assigned)
 
     def _call(self, tell: Callable[[RebalanceListener], None]) -> None:
@@ -223,27 +218,30 @@ class ConfluentConsumer:
         """Return what has arrived, waiting up to the timeout for the first message."""
         if not self._commits.settled(timeout_s):
             return []
+        self._moves.try_again()
         held, emptied = self._paused.take(max_records)
         for partition in emptied:
-            self._let_go(partition)
+            self._moves.let_go(partition)
         if held:
             return held
         self._refused.check()
         self._errors.ask_again()
         for partition, position in self._positions.went_back():
-            self._seek(partition, position)
+            self._moves.move({partition: position})
+        if self._moves.waiting:
+            timeout_s = min(timeout_s, _MOVE_LOOK_S)
         messages = self._consume(max_records, timeout_s)
         if messages and any(map(_error_in, messages)):
             messages = self._without_errors(messages)
-        if self._void:
+        if self._void or self._moves.waiting:
             messages = self._without_void(messages)
         batches = self._positions.sift(self._splitter.split(messages)) if messages else []
         if self._callback_error is not None:
             self._paused.hold(batches)
             self._raise_callback_error()
         batches, full = self._paused.sift(batches)
-        for partition in full:
-            self._stop_fetching(partition)
+        for partition in full:  # Paused in the client: they hold more than enough.
+            self._moves.stop(partition, self._paused.behind_held(partition))
         return batches
 
     def _consume(self, max_records: int, timeout_s: float) -> list[Message]:
@@ -264,7 +262,7 @@ class ConfluentConsumer:
 
     def _without_void(self, messages: list[Message]) -> list[Message]:
         """Drop messages fetched before their partition was revoked or repositioned."""
-        void, self._void = self._void, set()
+        void, self._void = self._void.union(self._moves.waiting), set()
         good = []
         for message in messages:
             partition = self._splitter.find(message)
@@ -273,7 +271,7 @@ class ConfluentConsumer:
         for partition in void:
             position = self._positions.assigned.get(partition)
             if position is not None and partition not in self._stopped:
-                self._seek(partition, position)
+                self._moves.move({partition: position})
         return good
 
     # ------------------------------------------------------------------ positions
@@ -282,10 +280,8 @@ class ConfluentConsumer:
         """Set where assigned partitions are read from and resume them."""
         found = self._resolved(positions)
         self._paused.forget(found)
-        for partition in found:
-            self._stopped.pop(partition, None)
         self._positions.move(found)
-        self._seek_and_resume(found)
+        self._moves.start(found)
         if self._polling:
             self._void.update(found)
 
@@ -300,30 +296,6 @@ class ConfluentConsumer:
             for partition, position in positions.items()
         }
 
-    def _seek_and_resume(self, positions: Mapping[TopicPartition, int]) -> None:
-        for partition, position in positions.items():
-            self._seek(partition, position)
-        self._client.resume([theirs(partition) for partition in positions])
-        for partition, position in positions.items():
-            self._seek(partition, position)
-
-    def _seek(self, partition: TopicPartition, position: int) -> None:
-        """Seek, waiting for a fetcher that is still starting or stopping."""
-        target = theirs(partition, position)
-        for _ in range(_SEEK_ATTEMPTS):
-            try:
-                if position == 0:
-                    self._client.seek(theirs(partition, 1))
-                self._client.seek(target)
-            except KafkaException as error:
-                if error_of(error).code() not in _NOT_READY:
-                    raise translate(error_of(error), f"seek of {partition}") from error
-                time.sleep(_SEEK_PAUSE_S)
-            else:
-                return
-        self._client.pause([target])
-        raise RetriableClientError(f"{partition} could not be moved to offset {position}")
-
     # ------------------------------------------------------------------ pause
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -336,19 +308,7 @@ class ConfluentConsumer:
         self._paused.resume(resumed)
         for partition in resumed:
             if not self._paused.held_records(partition):
-                self._let_go(partition)
-
-    def _stop_fetching(self, partition: TopicPartition) -> None:
-        """Pause a partition in the client: it holds more than enough."""
-        if partition not in self._stopped:
-            self._stopped[partition] = self._paused.behind_held(partition)
-            self._client.pause([theirs(partition)])
-
-    def _let_go(self, partition: TopicPartition) -> None:
-        """Let the client fetch a partition again, from where it was stopped."""
-        position = self._stopped.pop(partition, None)
-        if position is not None:
-            self._seek_and_resume({partition: position})
+                self._moves.let_go(partition)
 
     # ------------------------------------------------------------------ offsets
 
