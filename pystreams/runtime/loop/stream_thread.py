@@ -20,7 +20,7 @@ Source: Kafka Streams' `StreamThread`; Spec: KIP-129, KIP-892 "Error Handling".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
@@ -206,15 +206,16 @@ class StreamThread:
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
         moving = self._restorer.active or self._manager.standbys.catching_up
         at_once = (busy and not self._processing.waits_for_a_retry) or (moving and not paused)
-        timeout_s = 0.0
-        if not at_once:
-            timeout_s = self._input.poll_timeout_s(self._timing, self._clock.monotonic_ms())
+        monotonic_ms = self._clock.monotonic_ms()
+        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._timing, monotonic_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._timing.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()
+        if self._manager.assigned.are_known_now():
+            self._take_assigned()
         if self._group.ready:
             self._manager.advance()
         if self._restorer.active and not paused:
@@ -242,13 +243,15 @@ class StreamThread:
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """Take partitions; called from within `poll`."""
-        # A task whose set of partitions changes is made anew, so nothing may be left uncommitted.
-        self._commit(leaving=True)
         _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
-        self._manager.assign(partitions)
-        self._manager.close_suspended()
+        self._manager.assigned.add(partitions)
+        self._take_assigned()
         self._waiting.ends()
         self._group.shared_out()
+
+    def _take_assigned(self) -> None:
+        self._commit(leaving=True)
+        self._manager.take_assigned()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
@@ -320,11 +323,10 @@ class StreamThread:
         self._revive(unit.tasks)
         return pause_s
 
-    def _revive(self, tasks: Iterable[StreamTask]) -> None:
+    def _revive(self, tasks: Collection[StreamTask]) -> None:
         """Roll tasks back to their last commit; they go on from there."""
-        revived = list(tasks)
-        self._manager.revive(revived)
-        for task in revived:
+        self._manager.revive(tasks)
+        for task in tasks:
             self._input.forget(task.partitions)
 
     def _abort(self, producer: StreamsProducer, tasks: Iterable[StreamTask]) -> None:
@@ -334,9 +336,8 @@ class StreamThread:
                 producer.abort()
             except RetriableClientError as error:
                 self._failing.note(error, tasks)
-                if self._stop.wait(_RETRY_PAUSE_S):
-                    return
-                continue
+                if not self._stop.wait(_RETRY_PAUSE_S):
+                    continue
             return
 
     # ------------------------------------------------------------------ group membership

@@ -33,6 +33,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.active_tasks import ActiveTasks
+from pystreams.runtime.tasks.assigned_partitions import AssignedPartitions
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
@@ -40,7 +41,6 @@ from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
 from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.thread_parts import ThreadParts
-from pystreams.topology.plan.partition_plan import partitions_of_tasks
 
 _log = get_logger("pystreams.tasks")
 
@@ -63,6 +63,7 @@ class TaskManager:
         closed_records: Records processed by tasks that are gone.
         created_tasks: Tasks made so far.
         closed_tasks: Tasks closed so far.
+        assigned: The partitions that the thread is assigned.
         standbys: What it keeps warm for others.
     """
 
@@ -84,7 +85,6 @@ class TaskManager:
         self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
         self.ledger = self._settings.stores.ledger
         self.standbys = StandbyTasks(parts, self._settings, restorer, self.tasks)
-        self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
         self._concurrent = concurrent
@@ -94,7 +94,7 @@ class TaskManager:
         self._offset_ranges = parts.admin.offset_ranges
         self._input_topics = parts.input_topics
         self._clock = parts.clock
-        self._assigned: set[TopicPartition] = set()
+        self.assigned = AssignedPartitions(parts)
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._pending: dict[TaskId, float] = {}
         self._told_ms: dict[TaskId, float] = {}
@@ -123,19 +123,21 @@ class TaskManager:
 
     def settled(self) -> bool:
         """Return whether all tasks run."""
-        return len(self.running()) == len(self.tasks)
-
-    def assigned(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
-        return self._assigned
+        return not self.assigned.waits and len(self.running()) == len(self.tasks)
 
     # ------------------------------------------------------------------ assignment
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions; tasks that are complete now are made, suspended ones come back."""
-        self._assigned.update(partitions)
+    def take_assigned(self) -> None:
+        """Make the tasks that what is assigned completes; suspended ones come back, or are closed.
+
+        A task whose set of partitions changes is made anew, so nothing may be left uncommitted.
+        While no broker tells which tasks there are, nothing is done.
+        """
+        complete = self.assigned.tasks()
+        if complete is None:
+            return
         self._changes += 1
-        for task_id, needed in self._complete_tasks().items():
+        for task_id, needed in complete.items():
             task = self.tasks.get(task_id)
             if task is not None and set(task.partitions) != set(needed):
                 # A topic came or went (a pattern, more partitions): the task is made anew.
@@ -146,10 +148,14 @@ class TaskManager:
             elif task.state is TaskState.SUSPENDED:
                 task.revive()
                 self._pending[task_id] = 0.0
+        for task in list(self.tasks.values()):
+            if task.state is TaskState.SUSPENDED:
+                self.close(task)
 
     def complete(self) -> None:
         """Make the tasks that lack nothing any more, now that topics of a pattern are gone."""
-        for task_id, needed in self._complete_tasks().items():
+        complete = None if self.assigned.waits else self.assigned.tasks()
+        for task_id, needed in (complete or {}).items():
             if task_id not in self.tasks:
                 self._make(task_id, needed)
 
@@ -167,19 +173,13 @@ class TaskManager:
                 self._changes += 1
             else:
                 self.close(task)
-        self._assigned.difference_update(partitions)
-
-    def close_suspended(self) -> None:
-        """Close tasks that the last assignment did not bring back."""
-        for task in list(self.tasks.values()):
-            if task.state is TaskState.SUSPENDED:
-                self.close(task)
+        self.assigned.remove(partitions)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else: their tasks close without a commit."""
         for task in self._tasks_reading(partitions):
             self.close(task)
-        self._assigned.difference_update(partitions)
+        self.assigned.remove(partitions)
 
     def close(self, task: StreamTask) -> None:
         """Close a task, dropping what it has not committed, and free its directory."""
@@ -209,7 +209,7 @@ class TaskManager:
         Raises:
             ProcessingError: A processor's `close` raised; the others were closed all the same.
         """
-        self._assigned.clear()
+        self.assigned.clear()
         first_error: Exception | None = None
         for task in list(self.tasks.values()):
             try:
@@ -371,20 +371,6 @@ class TaskManager:
         for partition in task.partitions:
             self._task_of[partition] = task
         self._pending[task_id] = 0.0
-
-    def _complete_tasks(self) -> dict[TaskId, list[TopicPartition]]:
-        """Return the tasks all of whose partitions are assigned.
-
-        A static member that comes back with another topology is given what it had before: of
-        topics that this one does not read the broker need not be asked.
-        """
-        known = [part for part in self._assigned if self._plan.source_of_topic(part.topic)]
-        needed = partitions_of_tasks(self._plan, self._partition_counts(known))
-        return {
-            task_id: partitions
-            for task_id, partitions in needed.items()
-            if self._assigned.issuperset(partitions)
-        }
 
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
         found = dict.fromkeys(map(self._task_of.get, partitions))

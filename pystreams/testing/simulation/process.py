@@ -262,6 +262,7 @@ class SimulatedProcess:
             return counts
 
         def recount() -> None:
+            self._broker.faults.maybe_fail("partition_counts")
             counts.clear()
             found = plan_partitions(self.plan, self._broker.partition_counts())
             counts.update(found.num_partitions)

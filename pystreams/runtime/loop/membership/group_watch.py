@@ -113,7 +113,7 @@ class GroupWatch:
         self._join = join
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
-        self.left_open = LeftOpen(name, parts, manager.assigned)
+        self.left_open = LeftOpen(name, parts, lambda: manager.assigned.partitions)
         often = parts.settings.standby_replicas or self.left_open.looks_often
         self._every_ms = _OFTEN_MS if often else _EVERY_MS
         self._asked: Future[GroupDescription] | None = None
@@ -200,7 +200,7 @@ class GroupWatch:
                 self._tell_for_whom_it_waits(others)
         elif group.settled:
             self._judge_settled(group, others)
-            if not self._manager.assigned() and "waiting" not in self._told_ms:
+            if not self._manager.assigned.partitions and "waiting" not in self._told_ms:
                 # KIP-848 counts a share as one that is empty because a dead member has all.
                 self._tell_for_whom_it_waits(others)
         elif self._parts.settings.membership.static:
@@ -217,7 +217,7 @@ class GroupWatch:
         if of_patterns:  # Of these, topics may be deleted by now.
             self._count_anew()
             tasks = self._tasks()
-        here, elsewhere = stranded(tasks, self._manager.assigned())
+        here, elsewhere = stranded(tasks, self._manager.assigned.partitions)
         unread = here | unowned
         again = bool(unread) and self._is_to_be_seen_again()
         strangers = of_another_topology(others, self._parts.plan.reads, elsewhere)
