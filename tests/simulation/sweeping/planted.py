@@ -258,7 +258,7 @@ def restore_ends_before_what_is_undecided() -> Iterator[None]:
 @plant
 def stale_tasks_go_on_after_their_partitions_are_lost() -> Iterator[None]:
     def keep_lost(self: TaskManager, partitions: Iterable[TopicPartition]) -> None:
-        self._assigned.difference_update(partitions)
+        self.assigned.remove(partitions)
 
     with replaced(TaskManager, "lose", keep_lost):
         yield
