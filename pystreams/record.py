@@ -312,10 +312,17 @@ class TaskTime:
     Attributes:
         stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
         now_ms: Wall-clock time at the start of the current loop iteration (ms).
+        monotonic_ms: What time it is by a clock that nobody sets (ms), at the start of the round:
+            waits go by it.
     """
 
-    __slots__ = ("now_ms", "stream_time")
+    __slots__ = ("monotonic_ms", "now_ms", "stream_time")
 
     def __init__(self) -> None:
         self.stream_time = -1
-        self.now_ms = 0
+        self.now_ms = self.monotonic_ms = 0
+
+    def go_on(self, now_ms: int, monotonic_ms: int | None = None) -> None:
+        """Take what time it is now; without a clock of its own, waits go by the wall clock."""
+        self.now_ms = now_ms
+        self.monotonic_ms = now_ms if monotonic_ms is None else monotonic_ms

@@ -308,14 +308,14 @@ class StreamsConfig:
     outer_join_emit_interval_ms: int = key(
         _MILLISECONDS,
         1000,
-        """How often, on the wall clock, a left or outer join of two streams looks for records whose
+        """How often, in real time, a left or outer join of two streams looks for records whose
         window closed without a match. 0 looks with each record that moves the stream time. Alias:
         Kafka's internal __emit.interval.ms.kstreams.outer.join.spurious.results.fix__.""",
     )
     window_emit_interval_ms: int = key(
         _MILLISECONDS,
         1000,
-        """How often, on the wall clock, an aggregation of windows with
+        """How often, in real time, an aggregation of windows with
         EmitStrategy.on_window_close() looks for windows that have closed. 0 looks with each record
         that moves the stream time. Alias: Kafka's internal
         __emit.interval.ms.kstreams.windowed.aggregation__.""",

@@ -195,7 +195,7 @@ class TopologyTestDriver:
             is_over = due_ms >= until_ms
             self._now_ms = until_ms if is_over else max(due_ms, self._now_ms)
             for task in self._tasks:
-                task.time.now_ms = self._now_ms
+                task.time.go_on(self._now_ms)
                 task.go_on()
                 task.punctuate_wall_clock(self._now_ms)
                 self._commit(task)
@@ -348,7 +348,7 @@ class TopologyTestDriver:
         part = self._plan.subtopology_of_topic(topic)
         assert part is not None, "only topics the topology reads are enqueued"
         task = self._tasks[self._plan.subtopologies.index(part)]
-        task.time.now_ms = self._now_ms
+        task.time.go_on(self._now_ms)
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])

@@ -8,11 +8,13 @@ import pytest
 
 from pystreams import (
     BufferConfig,
+    EmitStrategy,
     Retry,
     StreamsBuilder,
     StreamsConfig,
     Suppressed,
     TaskId,
+    TimeWindows,
     TopicPartition,
     Topology,
     serdes,
@@ -166,6 +168,34 @@ def retrying(calls: list[str]) -> Topology:
     answered = builder.stream("in").map_values(ask, retry=Retry(on=TimeoutError, backoff_ms=1))
     answered.group_by_key().reduce(lambda so_far, value: so_far + value, name="all")
     answered.to("out")
+    return builder.build()
+
+
+def test_windows_that_close_after_a_function_was_called_again_are_sent_all_the_same(
+    tmp_path: Path,
+) -> None:
+    rows = [Row("in", 0, offset, 10 * offset, b"k", b"v%d" % offset) for offset in range(5)]
+
+    results = run(finally_counting(), CONFIG, rows, {"in": 1}, tmp_path / "backfill")
+
+    assert [record[2] for record in outcome_of(results).outputs["out"]] == [0, 10, 20, 30]
+
+
+def finally_counting() -> Topology:
+    """Ask what answers all but the first question, and count in windows."""
+    calls: list[str] = []
+
+    def ask(value: str) -> str:
+        calls.append(value)
+        if value == "v1" and calls.count(value) < 2:
+            raise TimeoutError("no answer")
+        return value
+
+    builder = StreamsBuilder()
+    answered = builder.stream("in").map_values(ask, retry=Retry(on=TimeoutError, backoff_ms=1))
+    windowed = answered.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    counts = windowed.emit_strategy(EmitStrategy.on_window_close()).count(name="counts")
+    counts.to_stream().map(lambda window, count: (window.key, str(count))).to("out")
     return builder.build()
 
 

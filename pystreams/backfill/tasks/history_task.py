@@ -118,7 +118,7 @@ class HistoryTask:
         self._turns.follow(self._task.record, self._task.time)
         self._order = _place_of if self._turns.read else timestamp_of
         self._topic_in_turn: str | None = None
-        self._task.time.now_ms = settings.now_ms
+        self._task.time.go_on(settings.now_ms)
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
         holds, caches = self._task.held.possible, settings.cache_max_bytes > 0
@@ -277,8 +277,9 @@ class HistoryTask:
         task, task_time = self._task, self._task.time
         task.settle()
         while (retry_at_ms := task.held.retry_at_ms) is not None:
-            self._settings.wait(max(retry_at_ms - task_time.now_ms, 0) / 1000)
-            task_time.now_ms = max(retry_at_ms, task_time.now_ms)
+            waits_ms = max(retry_at_ms - task_time.monotonic_ms, 0)
+            self._settings.wait(waits_ms / 1000)
+            task_time.go_on(task_time.now_ms + waits_ms, task_time.monotonic_ms + waits_ms)
             task.go_on()
             task.settle()
         task_time.now_ms = self._settings.now_ms

@@ -188,9 +188,9 @@ class StreamTask:
         """Return how many records wait, of one partition or of all."""
         return len(self._group if partition is None else self._group.queues[partition])
 
-    def ready(self, now_ms: int) -> bool:
-        """Return whether something may be processed now."""
-        return self._takes_records and (self.unfinished or self._group.ready(now_ms))
+    def ready(self, monotonic_ms: float) -> bool:
+        """Return whether something may be processed at a time that never goes back (ms)."""
+        return self._takes_records and (self.unfinished or self._group.ready(monotonic_ms))
 
     @property
     def unfinished(self) -> bool:

@@ -30,8 +30,7 @@ class TaskSettings:
         num_partitions: Returns the partition count of a topic by its real name.
         read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
             polled; False if it does not say.
-        monotonic_ms: Tells a time that never goes back (ms); None where it moves with the task's
-            wall clock alone.
+        monotonic_ms: Tells a time that never goes back (ms); None where the task's own tells it.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
         global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.

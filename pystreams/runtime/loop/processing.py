@@ -72,7 +72,7 @@ class Processing:
         self._flush_growth = FlushGrowth()
         # Tasks of whose outputs some may not be sent: their producer had no room. In order.
         self._unsent: dict[StreamTask, None] = {}
-        self._now_ms = 0
+        self._now_ms = self._monotonic_ms = 0
         self._refused = False
         self.ledger = manager.ledger
         self.processed_records = 0
@@ -80,12 +80,12 @@ class Processing:
 
     def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
         """Give tasks what was polled, at a time of the wall clock (ms)."""
-        self._now_ms = now_ms
+        self._look_at_clocks(now_ms)
         for partition, messages in batches:
             task = self._manager.task_of(partition)
             # What arrives for a task that does not run yet is read again when it starts.
             if task is not None and task.state is TaskState.RUNNING:
-                task.time.now_ms = now_ms
+                self._tell_time(task)
                 task.add_records(partition, messages)
                 self._active.note(task)
 
@@ -102,7 +102,7 @@ class Processing:
         """
         processed = 0
         refused = False
-        self._now_ms = now_ms
+        self._look_at_clocks(now_ms)
         self._producers.membership.is_doubtful()  # It may have stood still while it polled.
         self._send_the_rest()
         for task in self._active.in_turn():
@@ -136,9 +136,10 @@ class Processing:
 
     def go_on(self, now_ms: int) -> None:
         """Let operators send on the records whose answers have come, or whose time."""
+        self._look_at_clocks(now_ms)
         for task in self._active.awaiting():
             held = len(task.held)
-            task.time.now_ms = now_ms
+            self._tell_time(task)
             with _left_to_the_commit(task):
                 task.go_on()
             if held > len(task.held):
@@ -150,6 +151,7 @@ class Processing:
     def punctuate(self, now_ms: int) -> int:
         """Fire wall-clock punctuations of all tasks; return how many fired."""
         fired = 0
+        self._look_at_clocks(now_ms)
         for task in self._active.punctuations_due(now_ms):
             growth, limit_bytes = task.growth, self._uncommitted_max_bytes
             before = self._expected_bytes()
@@ -157,7 +159,7 @@ class Processing:
                 if not self._commit():
                     break
                 before = self._expected_bytes()
-            task.time.now_ms = now_ms
+            self._tell_time(task)
             with _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
             self._active.note(task)  # What it holds from now on is expected to write.
@@ -210,11 +212,17 @@ class Processing:
         if not cached:
             return
         for task in self._active.uncommitted():
-            task.time.now_ms = self._now_ms
+            self._tell_time(task)
             with _left_to_the_commit(task):
                 task.flush_caches()
             self._active.note(task)
         self._flush_growth.observe(cached, self._written_bytes() - before)
+
+    def _look_at_clocks(self, now_ms: int) -> None:
+        self._now_ms, self._monotonic_ms = now_ms, int(self._clock.monotonic_ms())
+
+    def _tell_time(self, task: StreamTask) -> None:
+        task.time.go_on(self._now_ms, self._monotonic_ms)
 
     def _can_commit(self) -> bool:
         """Return whether a commit would make room: not all put it off until a retry is over."""
@@ -224,9 +232,9 @@ class Processing:
 
     def _next_run(self, task: StreamTask) -> Run | None:
         """Return what a task is to process next, None when it is not ready."""
-        if task in self._unsent or not task.ready(self._now_ms):
+        if task in self._unsent or not task.ready(self._monotonic_ms):
             return None
-        task.time.now_ms = self._now_ms
+        self._tell_time(task)
         return task.next_run(max(map(self._timing.run_records, task.partitions)))
 
     def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:

@@ -201,12 +201,11 @@ class StreamThread:
             return 0
 
     def _iterate(self) -> int:
-        now_ms = self._clock.now_ms()
-        paused = self._parts.paused.is_set()
-        busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
+        paused, monotonic_ms = self._parts.paused.is_set(), int(self._clock.monotonic_ms())
+        active = self._manager.active.in_turn()
+        busy = not paused and any(task.ready(monotonic_ms) for task in active)
         moving = self._restorer.active or self._manager.standbys.catching_up
         at_once = (busy and not self._processing.waits_for_a_retry) or (moving and not paused)
-        monotonic_ms = self._clock.monotonic_ms()
         timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._timing, monotonic_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._timing.polled()

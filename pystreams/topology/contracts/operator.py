@@ -212,7 +212,10 @@ class TaskContext(Protocol):
         """Let what a node holds back go on: after each run, between runs, before a commit."""
 
     def monotonic_ms(self) -> int:
-        """Return a time (ms) that never goes back, for what is rare: it is asked for each time."""
+        """Return a time (ms) that never goes back, for what is rare: it is asked for each time.
+
+        `time` has that of the iteration.
+        """
 
     def end_run(self) -> None:
         """Let the run of records end with the present one."""

@@ -63,7 +63,7 @@ class Application:
         """Process records, each where its key belongs, a second of the clock between them."""
         for record in records:
             running = self.tasks[partition_of(record[0].encode(), len(self.tasks))]
-            running.task.time.now_ms += 1000
+            running.task.time.go_on(running.task.time.now_ms + 1000)
             running.run(record)
         for running in self.tasks:
             self.sent += [

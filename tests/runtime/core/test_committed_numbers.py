@@ -38,7 +38,7 @@ def closing(**sink: Any) -> Topology:
 def feed(task: StreamTask, *records: tuple[int, str]) -> None:
     """Process records, a second of the wall clock apart."""
     for record in records:
-        task.time.now_ms += 1000
+        task.time.go_on(task.time.now_ms + 1000)
         add(task, record)
         process_all(task)
 

@@ -94,13 +94,13 @@ def test_a_final_result_that_was_committed_is_not_sent_again_after_a_restart(
     running = RunningTask(final(), directory=tmp_path)
     running.run(("a", "x", 0), ("z", "x", 11))
     assert len(out_of(running)) == 0  # It is looked for once a second.
-    running.task.time.now_ms = 1000
+    running.task.time.go_on(1000)
     running.run(("z", "x", 12))
     assert len(out_of(running)) == 1
 
     running.restart(3, committed_metadata(running))
     running.run(("y", "x", 30))
-    running.task.time.now_ms = 3000
+    running.task.time.go_on(3000)
     running.run(("y", "x", 31))
 
     assert [key for key, *_ in out_of(running)] == [

@@ -108,7 +108,7 @@ class OperatorContext:
         self.hold_records = self.held.add
         self.async_calls = settings.async_calls()
         self.end_run = end_run
-        self.monotonic_ms = settings.monotonic_ms or (lambda: time.now_ms)
+        self.monotonic_ms = settings.monotonic_ms or (lambda: time.monotonic_ms)
         self.commit_requested = False
         self.dropped_records = 0
         self.warnings = RecordWarnings(task_id, record, time)

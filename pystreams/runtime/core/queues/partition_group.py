@@ -49,7 +49,7 @@ class PartitionGroup:
         self._max_task_idle_ms = max_task_idle_ms
         self._known_lag = known_lag
         # Until when (ms) each partition that is known to be empty is waited for.
-        self._idle_deadlines_ms: dict[TopicPartition, int] = {}
+        self._idle_deadlines_ms: dict[TopicPartition, float] = {}
 
     def add(self, queue: RecordQueue) -> None:
         """Take one more queue."""
@@ -66,11 +66,11 @@ class PartitionGroup:
         """Return how many records wait in all queues."""
         return sum(map(len, self._ordered))
 
-    def ready(self, now_ms: int) -> bool:
+    def ready(self, monotonic_ms: float) -> bool:
         """Return whether the next record may be processed now.
 
         Args:
-            now_ms: Wall-clock time of this iteration (ms).
+            monotonic_ms: What time it is, by a clock that nobody sets (ms).
         """
         if self._single is not None:
             return len(self._single) > 0
@@ -84,7 +84,7 @@ class PartitionGroup:
             return False
         if self._max_task_idle_ms == NEVER_WAIT:
             return True
-        return self._waited_for(empty, now_ms) and any_waits
+        return self._waited_for(empty, monotonic_ms) and any_waits
 
     @property
     def at_rest(self) -> bool:
@@ -146,13 +146,13 @@ class PartitionGroup:
         for queue in self._ordered:
             queue.clear()
 
-    def _waited_for(self, empty: Sequence[RecordQueue], now_ms: int) -> bool:
+    def _waited_for(self, empty: Sequence[RecordQueue], monotonic_ms: float) -> bool:
         """Return whether the deadlines of all empty queues have passed; begin those of new ones."""
         begun = self._idle_deadlines_ms
         # Of others more is on its way (or nothing is known yet): a fetch tells soon.
         deadlines = self._idle_deadlines_ms = {
-            queue.partition: begun.get(queue.partition, now_ms + self._max_task_idle_ms)
+            queue.partition: begun.get(queue.partition, monotonic_ms + self._max_task_idle_ms)
             for queue in empty
             if self._known_lag(queue.partition) == 0
         }
-        return len(deadlines) == len(empty) and max(deadlines.values()) <= now_ms
+        return len(deadlines) == len(empty) and max(deadlines.values()) <= monotonic_ms

@@ -217,7 +217,7 @@ class _OuterJoin:
                 return False
         elif time.earliest + waits_ms >= time.stream_time:
             return False
-        now_ms = self._task_time.now_ms
+        now_ms = self._task_time.monotonic_ms
         if now_ms < time.next_look_ms:
             return False
         time.next_look_ms = now_ms + self._look_interval_ms

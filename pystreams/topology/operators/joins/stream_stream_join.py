@@ -41,7 +41,7 @@ class JoinTime:
         earliest: No record that is held back is worth a look before stream time is beyond this
             time (ms), the window and the grace period; None when nothing was found or put.
         latest: No record that is held back is later (ms).
-        next_look_ms: When, on the wall clock (ms), may be looked again.
+        next_look_ms: When may be looked again (monotonic ms).
         idle_time: Where silence has moved the stream time (ms); -1 if it never has.
     """
 

@@ -118,12 +118,13 @@ class FinalResults:
     def due(self, close_time: int) -> bool:
         """Return whether to look for closed windows now; if so, take note of it.
 
-        That is at most once an interval of the wall clock, and only if stream time went on.
+        That is at most once an interval, whatever the wall clock is set to, and only if stream time
+        went on.
 
         Args:
             close_time: Until when windows are closed (ms).
         """
-        now_ms = self._task_time.now_ms
+        now_ms = self._task_time.monotonic_ms
         if now_ms < self._next_ms and close_time - self.closed_until <= self._longest_ms:
             return False
         self._next_ms = now_ms + self._interval_ms
