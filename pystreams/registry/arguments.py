@@ -15,6 +15,8 @@ import orjson
 from pystreams.errors import ConfigError, StreamsError
 from pystreams.registry.subjects import SchemaUse, SubjectNameStrategy
 from pystreams.registry.wire_format import SchemaIdPlace
+from pystreams.typed_values.class_unions import untold_records_text
+from pystreams.typed_values.plain_functions import plain_functions
 
 _FORMS = {"AVRO": "Avro", "JSON": "JSON"}
 _NOT_A_FILE = "; give the schema's text, not the name of its file"
@@ -89,6 +91,23 @@ def check_model(method: str, model: object, make_functions: Callable[[Any], obje
         raise ConfigError(f"registry.{method}: model: {error}") from None
 
 
+def check_records(model: Any, record_names: Mapping[str, str]) -> None:
+    """Refuse a class with unions of classes that neither fields nor an Avro schema tell apart.
+
+    Args:
+        model: The class; None is none.
+        record_names: The schema's records, by the last parts of their names.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    if model is None:
+        return
+    for pair in plain_functions(model).untold:
+        if not all(named.__name__ in record_names for named in pair):
+            raise ConfigError(f"registry.avro: model: {untold_records_text(*pair)}")
+
+
 def check_schema(
     method: str, schema: Any, own: Any, schema_type: str, parse: Callable[[Any], object]
 ) -> None:
@@ -121,6 +140,8 @@ def check_schema(
         raise ConfigError(
             f"registry.{method} needs packages: pip install 'pystreams-kafka[registry]' ({error})"
         ) from None
+    except ConfigError:
+        raise  # It says what to do.
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of it
         given = schema if isinstance(schema, str) else own.schema_str
         cure = "" if given.lstrip()[:1] in {"{", "["} else _NOT_A_FILE

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, TypeVar, cast
 
 import orjson
 
+from pystreams.errors import SchemaRegistryError
 from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
 from pystreams.registry.ruled_schema import RuledSchema
+from pystreams.typed_values.class_unions import untold_text
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
 
@@ -43,7 +45,7 @@ class AvroSerde(RegistrySerde[T]):
         from fastavro import schemaless_writer  # noqa: PLC0415 - an extra
 
         parsed, named = parsed_schema(self.client, schema, where)
-        to_plain = None if self.model is None else plain_functions(self.model)[0]
+        to_plain = self._to_plain(named)
         if _is_bytes(parsed):
             return lambda value: prefix + value
 
@@ -70,8 +72,11 @@ class AvroSerde(RegistrySerde[T]):
         if readers == writers:
             # Nothing to resolve, which costs each record.
             readers = None
-        from_plain = None if self.model is None else plain_functions(self.model)[1]
-        name = "" if self.model is None else self.model.__name__
+        of_class, takes_names = None, False
+        if self.model is not None:
+            functions = plain_functions(self.model)
+            of_class = _class_reader(functions.from_plain, self.model, where)
+            takes_names = functions.takes_names
         if _is_bytes(writers):
             return lambda data: cast("Any", data[skipped_bytes:])
 
@@ -79,16 +84,11 @@ class AvroSerde(RegistrySerde[T]):
             buffer = BytesIO(data)
             buffer.seek(skipped_bytes)
             try:
-                plain = schemaless_reader(buffer, writers, readers)
+                plain = schemaless_reader(buffer, writers, readers, return_record_name=takes_names)
             except Exception as error:
                 kind = type(error).__name__
                 raise ValueError(f"{where}: {kind}: {error}") from error
-            try:
-                return plain if from_plain is None else from_plain(plain)
-            except Misfit as error:
-                raise ValueError(f"{where}: {error.text(name)}") from None
-            except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
+            return plain if of_class is None else of_class(plain)
 
         return read
 
@@ -97,7 +97,8 @@ class AvroSerde(RegistrySerde[T]):
         write_plain: Write = ruled_serdes().avro_writer(ruled, prefix)
         if self.model is None:
             return write_plain
-        to_plain, where = plain_functions(self.model)[0], ruled.where
+        where = ruled.where
+        to_plain = self._to_plain(parsed_schema(self.client, ruled.schema, where)[1])
 
         def write(value: Any) -> bytes:
             try:
@@ -110,12 +111,23 @@ class AvroSerde(RegistrySerde[T]):
 
     def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
         """Return the function that reads records by rules, and resolves them to the own schema."""
+        functions = None if self.model is None else plain_functions(self.model)
+        if functions is not None and functions.untold:
+            # What carries rules out gives records without their names.
+            raise SchemaRegistryError(
+                f"{ruled.where}: its schema has rules, which lose the names of records: "
+                f"{untold_text(*functions.untold[0])}"
+            )
         read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
         where, left = ruled.where, ruled.read_into
         own, into = self.own_schema(), self._parsed(left, where)
         as_it_is = ruled.source is None and (own is None or self._parsed(own, where) == into)
         if _is_bytes(into) or (as_it_is and self.model is None):
             return read_plain
+        if as_it_is and functions is not None and functions.takes_names:
+            # Written once more, a record without its name may be taken for another of its union.
+            of_class = _class_reader(functions.from_plain, self.model, where)
+            return lambda data: of_class(read_plain(data))
         # What rules have left becomes bytes once more, to be read as any other: migrations know no
         # defaults, and rules know the writer's schema, not the own one.
         write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
@@ -132,6 +144,11 @@ class AvroSerde(RegistrySerde[T]):
             return resolve(again)
 
         return read
+
+    def _to_plain(self, named: Mapping[str, Any]) -> Any:
+        if self.model is None:
+            return None
+        return plain_functions(self.model, record_names(named)).to_plain
 
     def _parsed(self, schema: Any, where: str) -> Any:
         return parsed_schema(self.client, schema, where)[0]
@@ -184,6 +201,29 @@ def parsed_schema(client: RegistryClient, schema: Any, where: str) -> tuple[Any,
 
     parse_references(schema)
     return parse_schema(orjson.loads(schema.schema_str), named_schemas=named), named
+
+
+def _class_reader(from_plain: Callable[[Any], Any], model: Any, where: str) -> Callable[[Any], Any]:
+    """Return the function that makes a class's values of plain ones, and says where one is not."""
+
+    def read(plain: Any) -> Any:
+        try:
+            return from_plain(plain)
+        except Misfit as error:
+            raise ValueError(f"{where}: {error.text(model.__name__)}") from None
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+
+    return read
+
+
+def record_names(named: Mapping[str, Any]) -> dict[str, str]:
+    """Return the full names of a schema's records by their last parts, of which there is one."""
+    names: dict[str, list[str]] = {}
+    for name, schema in named.items():
+        if schema["type"] == "record":
+            names.setdefault(name.rpartition(".")[2], []).append(name)
+    return {last: found[0] for last, found in names.items() if len(found) == 1}
 
 
 def _is_bytes(parsed: Any) -> bool:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.registry.arguments import check_choice, check_config, check_model, check_schema
-from pystreams.registry.avro import AvroSerde, parsed_schema
+from pystreams.registry.arguments import (
+    check_choice,
+    check_config,
+    check_model,
+    check_records,
+    check_schema,
+)
+from pystreams.registry.avro import AvroSerde, parsed_schema, record_names
 from pystreams.registry.json_schema import JsonSchemaSerde, validator
 from pystreams.registry.protobuf import ProtobufSerde, message_descriptor
 from pystreams.registry.registry_client import RegistryClient
@@ -80,12 +86,16 @@ class SchemaRegistry:
 
         Raises:
             ConfigError: An argument is of a wrong type, the schema is none of Avro, or packages are
-                missing.
+                missing; or classes of a union have the same fields, and no records of their names.
         """
         choice = self._choice("avro", schema, subject, write_with, is_key=is_key)
         check_model("avro", model, plain_functions)
         serde = AvroSerde(self._client, model, choice)
-        _check_schema("avro", serde, lambda own: parsed_schema(self._client, own, ""))
+
+        def parse(own: Any) -> None:
+            check_records(model, record_names(parsed_schema(self._client, own, "")[1]))
+
+        _check_schema("avro", serde, parse)
         return serde
 
     def json_schema(

@@ -18,7 +18,7 @@ import orjson
 
 from pystreams.typed_values.finite_numbers import check_nulls
 from pystreams.typed_values.misfit import Misfit, path_text
-from pystreams.typed_values.model_fields import is_model, names_of, package_of
+from pystreams.typed_values.model_fields import is_dict, is_model, names_of, package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
 
@@ -118,11 +118,6 @@ def _write_scalar(value: object) -> object:
     if isinstance(value, decimal.Decimal):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-def is_dict(model: Any) -> bool:
-    """Return whether values of a class are dicts: those of a typed dict."""
-    return isinstance(model, type) and issubclass(model, dict)
 
 
 def _msgspec_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:

@@ -39,6 +39,11 @@ def is_model(model: object) -> bool:
     return is_dataclass or is_named_tuple(model) or typing.is_typeddict(model)
 
 
+def is_dict(model: Any) -> bool:
+    """Return whether values of a class are dicts: those of a typed dict."""
+    return isinstance(model, type) and issubclass(model, dict)
+
+
 def package_of(model: Any) -> str | None:
     """Return the package a model is of; one that nobody has imported has no models."""
     if isinstance(model, type):

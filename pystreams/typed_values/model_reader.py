@@ -12,6 +12,16 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
+from pystreams.typed_values.class_unions import (
+    ClassMember,
+    best_members,
+    check_collections,
+    class_member,
+    members_of,
+    tag_fields,
+    untold_pairs,
+    untold_text,
+)
 from pystreams.typed_values.misfit import Misfit, Read, misfit
 from pystreams.typed_values.model_fields import ModelField, fields_of, is_model, names_of
 from pystreams.typed_values.scalar_readers import as_it_is, literal_reader, scalar_reader, values_of
@@ -20,6 +30,7 @@ _ABSENT = object()
 _READ_AS_THEY_ARE = frozenset({str, int, float, bool})
 _ARRAYS = (list, collections.abc.Sequence, collections.abc.Iterable)
 _OBJECTS = (dict, collections.abc.Mapping)
+_AS_THEY_COME = (Any, object, dict, list)
 
 _Plan = list[tuple[str, type, Read, Callable[[], object] | None]]
 
@@ -33,23 +44,40 @@ class ModelReader:
 
     Args:
         strict: Refuse fields that a class does not have.
+        named_records: Records come with their names, in pairs, where they are of a union.
 
     Attributes:
         seen: The types that were met on the way, those within others included.
+        has_class_unions: Whether there are unions of several classes among them.
+        untold: Classes of such unions that only the names of records can tell apart.
     """
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, *, strict: bool, named_records: bool = False) -> None:
         self._strict = strict
+        self._named_records = named_records
         self._readers: dict[Any, Read] = {}
         self.seen: list[Any] = []
+        self.has_class_unions = False
+        self.untold: list[tuple[Any, Any]] = []
 
     def reader(self, annotation: Any) -> Read:
         """Return the function that makes a value of a type, or raises `Misfit`.
 
         Raises:
-            TypeError: There is no reader for the type.
+            TypeError: There is no reader for the type, or it is a union of classes that can't be
+                told apart.
         """
         self.seen.append(annotation)
+        read = self._reader(annotation)
+        if not self._named_records:
+            return read
+        if any(annotation is kind for kind in _AS_THEY_COME):
+            return lambda value: read(_without_names(value))
+        if is_model(annotation) or get_origin(annotation) in _OBJECTS:
+            return lambda value: read(_name_and_record(value)[1])
+        return read
+
+    def _reader(self, annotation: Any) -> Read:
         if annotation is Any:
             return as_it_is
         if isinstance(annotation, NewType):
@@ -119,6 +147,10 @@ class ModelReader:
         return _checked(model, read_fields, names_of(model) if self._strict else None)
 
     def _union_reader(self, arguments: tuple[Any, ...]) -> Read:
+        choices = [choice for argument in arguments for choice in members_of(argument)]
+        check_collections(choices)
+        if sum(map(is_model, choices)) > 1:
+            return self._class_union_reader(choices)
         readers = [self.reader(choice) for choice in arguments if choice is not type(None)]
         has_null = type(None) in arguments
         if len(readers) == 1 and has_null:
@@ -128,15 +160,41 @@ class ModelReader:
         def read(value: object) -> object:
             if value is None and has_null:
                 return None
-            expected = []
-            for read_choice in readers:
-                try:
-                    return read_choice(value)
-                except Misfit as error:
-                    expected.append(error.text(""))
-            raise misfit(f"one of {len(readers)} types ({'; '.join(expected)})", value)
+            return _first_that_fits(readers, value)
 
         return read
+
+    def _class_union_reader(self, choices: list[Any]) -> Read:
+        models = [choice for choice in choices if is_model(choice)]
+        untold = untold_pairs(models)
+        if untold and not self._named_records:
+            raise TypeError(untold_text(*untold[0]))
+        self.has_class_unions = True
+        self.untold += untold
+        members = [self._class_member(model) for model in models]
+        first = choices.index(models[0])
+        before = [self.reader(choice) for choice in choices[:first]]
+        after = [self.reader(choice) for choice in choices[first:] if not is_model(choice)]
+        every = [member.read for member in members]
+        by_name = {member.model.__name__: member.read for member in members}
+
+        def read(value: object) -> object:
+            name, record = _name_and_record(value) if self._named_records else ("", value)
+            if type(record) is not dict:
+                return _first_that_fits([*before, *every, *after], record)
+            if name in by_name:
+                return by_name[name](record)
+            best = best_members(members, record)
+            if name and untold:
+                _refuse_untold(untold, best, name)
+            fitting = [member.read for member in best] or every
+            return _first_that_fits([*before, *fitting, *after], record)
+
+        return read
+
+    def _class_member(self, model: Any) -> ClassMember:
+        tags = [(name, self.reader(annotation)) for name, annotation in tag_fields(model)]
+        return class_member(model, self.reader(model), tags)
 
     def _tuple_reader(self, arguments: tuple[Any, ...]) -> Read:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
@@ -153,6 +211,49 @@ class ModelReader:
             )
 
         return read
+
+
+def _first_that_fits(readers: list[Read], value: object) -> object:
+    refusals = []
+    for read in readers:
+        try:
+            return read(value)
+        except Misfit as error:
+            refusals.append(error)
+    if len(refusals) == 1:
+        raise refusals[0]
+    expected = "; ".join(error.text("") for error in refusals)
+    raise misfit(f"one of {len(readers)} types ({expected})", value)
+
+
+def _refuse_untold(
+    untold: list[tuple[Any, Any]], best: list[ClassMember], record_name: str
+) -> None:
+    """Refuse a record that may be of two classes, after neither of which it is named."""
+    models = [member.model for member in best]
+    for first, second in untold:
+        if first in models and second in models:
+            raise Misfit(
+                f"a record named {first.__name__} or {second.__name__}, whose fields are the same",
+                f"one named {record_name}",
+            )
+
+
+def _name_and_record(value: object) -> tuple[str, object]:
+    """Return the name of a record of a union, without its namespace; none of another value."""
+    if type(value) is tuple and len(value) == 2 and type(value[1]) is dict:
+        return str(value[0]).rpartition(".")[2], value[1]
+    return "", value
+
+
+def _without_names(value: object) -> object:
+    """Return a value that is read as it comes, without the names of the records in it."""
+    _, record = _name_and_record(value)
+    if type(record) is dict:
+        return {key: _without_names(item) for key, item in record.items()}
+    if type(record) is list:
+        return [_without_names(item) for item in record]
+    return record
 
 
 def _checked(

@@ -10,22 +10,35 @@ import collections.abc
 import enum
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
+from pystreams.typed_values.class_unions import (
+    members_of,
+    untold_pairs,
+    untold_records_text,
+)
 from pystreams.typed_values.model_fields import fields_of, is_model
 
 Write = Callable[[Any], object]
 
 _ARRAYS = (list, collections.abc.Sequence, collections.abc.Iterable)
 _OBJECTS = (dict, collections.abc.Mapping)
+_RECORD_NAME = "-type"
+"""Where fastavro looks for the name of a record of a union."""
 
 
 class ModelWriter:
-    """Makes functions that write classes, and keeps them, as classes may name themselves."""
+    """Makes functions that write classes, and keeps them, as classes may name themselves.
 
-    def __init__(self) -> None:
+    Args:
+        record_names: The full names of a schema's records, by those of classes: values of unions
+            of classes say theirs.
+    """
+
+    def __init__(self, record_names: Mapping[str, str] | None = None) -> None:
+        self._record_names = record_names
         self._writers: dict[Any, Write] = {}
 
     def writer(self, annotation: Any) -> Write | None:
@@ -59,10 +72,15 @@ class ModelWriter:
         return made
 
     def _union_writer(self, arguments: tuple[Any, ...]) -> Write | None:
-        choices = {choice: self.writer(choice) for choice in arguments}
+        choices = {
+            choice: self.writer(choice) for argument in arguments for choice in members_of(argument)
+        }
         if all(write is None for write in choices.values()):
             return None
-        others = [choice for choice in arguments if choice is not type(None)]
+        models = [choice for choice in choices if is_model(choice)]
+        if len(models) > 1:
+            choices |= self._named_writers(models)
+        others = [choice for choice in choices if choice is not type(None)]
         if len(others) == 1:
             write = typing.cast("Write", choices[others[0]])
             return lambda value: None if value is None else write(value)
@@ -72,6 +90,37 @@ class ModelWriter:
             return value if write is None else write(value)
 
         return write_choice
+
+    def _named_writers(self, models: list[Any]) -> dict[Any, Write]:
+        """Return what writes classes of a union, with the names of records where there are any."""
+        names = self._record_names
+        writers = {model: self._model_writer(model) for model in models}
+        if names is None:
+            return writers
+        nameless = {model for model in models if model.__name__ not in names}
+        refused = {
+            model: _refusing(pair)
+            for pair in untold_pairs(models)
+            if nameless & set(pair)
+            for model in pair
+        }
+        named = {
+            model: _naming(names[model.__name__], writers[model])
+            for model in models
+            if model not in nameless
+        }
+        return writers | named | refused
+
+
+def _naming(name: str, write: Write) -> Write:
+    return lambda value: {_RECORD_NAME: name, **typing.cast("dict[str, object]", write(value))}
+
+
+def _refusing(pair: tuple[Any, Any]) -> Write:
+    def write(_: Any) -> object:
+        raise ValueError(untold_records_text(*pair))
+
+    return write
 
 
 def _attributes_writer(plan: list[tuple[str, Write | None]]) -> Write:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import pytest
 from confluent_kafka.schema_registry import RuleSet, Schema, SchemaReference
 
@@ -374,3 +375,62 @@ def run(program: str) -> str:
     """Return what a program prints in a process of its own."""
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+
+@dataclass
+class Paid:
+    card: str
+
+
+@dataclass
+class Refunded:
+    card: str
+    reason: str = ""
+
+
+@dataclass
+class Cancelled:
+    card: str
+
+
+@dataclass
+class Event:
+    what: Refunded | Paid
+
+
+@dataclass
+class EventOfTwins:
+    what: Paid | Cancelled
+
+
+def _record_of(name: str, *names: str) -> dict[str, Any]:
+    fields = [{"name": field, "type": "string", "default": ""} for field in names]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _registry_of(*choices: dict[str, Any]) -> SchemaRegistry:
+    event = {"type": "record", "name": "Event", "fields": [{"name": "what", "type": choices}]}
+    registry = SchemaRegistry({"url": "mock://"})
+    rules = RuleSet([], [rule("stress", "CEL_FIELD", "TRANSFORM", "READ", "value + '!'")])
+    schema = Schema(orjson.dumps(event).decode(), "AVRO", [], None, rules)
+    registry.client.register_schema("t-value", schema)
+    return registry
+
+
+@pytest.mark.parametrize("value", [Paid("A"), Refunded("A"), Refunded("A", "b")], ids=str)
+def test_rules_leave_a_value_of_a_union_of_classes_its_class(value: Any) -> None:
+    registry = _registry_of(_record_of("Refunded", "card", "reason"), _record_of("Paid", "card"))
+    serde = registry.avro(Event, write_with=SchemaUse.LATEST)
+    read = serde.deserializer("t")(serde.serializer("t")(Event(value)))
+
+    assert type(read.what) is type(value)
+    assert read.what.card == "A!"
+
+
+def test_classes_that_only_the_names_of_records_tell_apart_are_refused_with_rules() -> None:
+    registry = _registry_of(_record_of("Paid", "card"), _record_of("Cancelled", "card"))
+    serde = registry.avro(EventOfTwins, write_with=SchemaUse.LATEST)
+    data = serde.serializer("t")(EventOfTwins(Cancelled("A")))
+
+    with pytest.raises(SchemaRegistryError, match="Paid and Cancelled can't be told apart"):
+        serde.deserializer("t")(data)
