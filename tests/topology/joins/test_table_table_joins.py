@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_groups_of_a_joined_table_give_back_what_a_row_was() -> None:
 
 @pytest.mark.parametrize("kept", [(LEFT,), (RIGHT,), (LEFT, RIGHT)], ids="+".join)
 @pytest.mark.parametrize("method", METHODS.values())
-def test_two_sides_of_one_table_end_right_if_one_of_them_is_kept(
+def test_two_sides_of_one_table_end_right_with_a_cache_if_one_of_them_is_kept(
     method: str, kept: tuple[str, ...]
 ) -> None:
     builder = StreamsBuilder()
@@ -199,6 +200,64 @@ def test_two_sides_of_one_table_end_right_if_one_of_them_is_kept(
     counts = result.group_by(lambda key, value: ("all", key), key_serde=STRING, value_serde=LONG)
     counts.count(name="count")
     with TopologyTestDriver(builder.build()) as driver:
+        rows_in = driver.create_input_topic("in", LONG, STRING)
+        joined_rows, count = (driver.get_key_value_store(name) for name in ("joined", "count"))
+        for value in (each for pair in itertools.permutations(SELF, 2) for each in pair):
+            rows_in.pipe_input(1, value)
+            left_row = None if value == "none" else value
+            right_row = None if value is None or value.startswith("no") else value
+            there = (right_row if method == "join" else left_row) is not None
+            assert joined_rows.get(1) == (dashed(left_row, right_row) if there else None)
+            assert (count.get("all") or 0) == int(there)
+
+
+def by_topic(left: KTable[int, str], right: KTable[int, str], method: str) -> KTable[int, str]:
+    """Join a table with another that comes through a topic of its own."""
+    again: KTable[int, str] = right.to_stream().repartition(name="again").to_table()
+    joined: KTable[int, str] = getattr(left, method)(
+        again, dashed, name="joined", value_serde=STRING
+    )
+    return joined
+
+
+def by_foreign_key(
+    left: KTable[int, str], right: KTable[int, str], method: str
+) -> KTable[int, str]:
+    """Join tables by their keys, as if the key of the right one were in the left one's row."""
+    joined: KTable[int, str] = getattr(left, method)(
+        right,
+        lambda key, one, other: dashed(one, other),
+        foreign_key=lambda key, value: key,
+        with_key=True,
+        name="joined",
+        value_serde=STRING,
+    )
+    return joined
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1_000_000], ids=["uncached", "cached"])
+@pytest.mark.parametrize(
+    ("method", "join"),
+    [
+        ("join", by_topic),
+        ("left_join", by_topic),
+        ("outer_join", by_topic),
+        ("join", by_foreign_key),
+        ("left_join", by_foreign_key),
+    ],
+)
+def test_two_sides_of_one_table_end_right_through_a_topic_with_and_without_a_cache(
+    method: str, join: Callable[..., KTable[int, str]], cache_bytes: int
+) -> None:
+    builder = StreamsBuilder()
+    rows = builder.table("in", key_serde=LONG, value_serde=STRING)
+    left = rows.filter(lambda key, value: value != "none")
+    right = rows.filter(lambda key, value: not value.startswith("no"))
+    result = join(left, right, method)
+    counts = result.group_by(lambda key, value: ("all", key), key_serde=STRING, value_serde=LONG)
+    counts.count(name="count")
+    config = {"statestore.cache.max.bytes": cache_bytes}
+    with TopologyTestDriver(builder.build(), config) as driver:
         rows_in = driver.create_input_topic("in", LONG, STRING)
         joined_rows, count = (driver.get_key_value_store(name) for name in ("joined", "count"))
         for value in (each for pair in itertools.permutations(SELF, 2) for each in pair):
