@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 import struct
+import sys
 from fractions import Fraction
 from operator import index
 from typing import Any
@@ -25,6 +26,8 @@ Sum = tuple[int, int, int, int]
 Moments = tuple[int, int, int, int]
 """(count, places, mantissa of the sum, that of the sum of squares in twice as many places)."""
 
+_ROOT_BITS = 2 * sys.float_info.mant_dig + 3
+"""Of a ratio, so that its root has more than a float."""
 _INTEGERS = struct.Struct(">B?Q")
 _FLOATS = struct.Struct(">B?QQH")
 _MOMENTS = struct.Struct(">QHI")
@@ -174,13 +177,41 @@ def moments_minus(moments: Moments, number: Any) -> Moments | None:
     return left if left[0] > 0 else None
 
 
+def root_of_ratio(numerator: int, denominator: int) -> float:
+    """Return the float nearest to the root of a ratio, which is none below 0."""
+    shift = (numerator.bit_length() - denominator.bit_length() - _ROOT_BITS) // 2
+    if shift >= 0:
+        return ratio(_root_to_odd(numerator, denominator << 2 * shift) << shift, 1)
+    return ratio(_root_to_odd(numerator << -2 * shift, denominator), 1 << -shift)
+
+
+def _root_to_odd(numerator: int, denominator: int) -> int:
+    """Return the root of a ratio, rounded down, or to the odd number next to it if it is not whole.
+
+    So a float that is made of it is rounded as the root itself would be.
+    """
+    root = math.isqrt(numerator // denominator)
+    return root | (root * root * denominator != numerator)
+
+
 def variance_of(moments: Moments, *, sample: bool) -> float:
     """Return the float nearest to the variance; nan for the sample variance of one number."""
-    count, places, sums, squares = moments
-    if sample and count == 1:
+    if sample and moments[0] == 1:
         return math.nan
+    return ratio(*_variance_ratio(moments, sample=sample))
+
+
+def stddev_of(moments: Moments, *, sample: bool) -> float:
+    """Return the float nearest to the standard deviation; nan where the variance is."""
+    if sample and moments[0] == 1:
+        return math.nan
+    return root_of_ratio(*_variance_ratio(moments, sample=sample))
+
+
+def _variance_ratio(moments: Moments, *, sample: bool) -> tuple[int, int]:
+    count, places, sums, squares = moments
     degrees = count - 1 if sample else count
-    return ratio(count * squares - sums * sums, count * degrees << 2 * places)
+    return count * squares - sums * sums, count * degrees << 2 * places
 
 
 def moments_bytes(moments: Moments) -> bytes:

@@ -8,7 +8,6 @@ its last row has no row.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -111,7 +110,7 @@ def variance(
 def variance(
     select: Callable[[Any], Any] | None = None, *, sample: bool = True
 ) -> Aggregation[Any, Any, float]:
-    """Return the variance of numbers.
+    """Return the float next to the true variance of numbers; infinite beyond all floats.
 
     Args:
         select: As in `sum`.
@@ -134,12 +133,13 @@ def stddev(
 def stddev(
     select: Callable[[Any], Any] | None = None, *, sample: bool = True
 ) -> Aggregation[Any, Any, float]:
-    """Return the standard deviation of numbers: the root of their `variance`, which see."""
+    """Return the float next to the true standard deviation of numbers.
 
-    def root(moments: exact.Moments) -> float:
-        return math.sqrt(exact.variance_of(moments, sample=sample))
-
-    return _spread("stddev", select, root)
+    Args:
+        select: As in `sum`.
+        sample: As in `variance`, whose root it is.
+    """
+    return _spread("stddev", select, lambda moments: exact.stddev_of(moments, sample=sample))
 
 
 def _spread(

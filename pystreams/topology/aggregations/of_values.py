@@ -249,10 +249,10 @@ def collect(
 
     def add(so_far: list[Timed], value: Any, timestamp: int) -> list[Timed]:
         if len(so_far) >= limit:
-            if keeps_first and timestamp >= so_far[-1][0]:
-                return so_far
-            if not keeps_first and timestamp < so_far[0][0]:
-                return so_far
+            if keeps_first and timestamp >= so_far[limit - 1][0]:
+                return bounded(so_far)
+            if not keeps_first and timestamp < so_far[-limit][0]:
+                return bounded(so_far)
         at = len(so_far)
         if timestamp < so_far[-1][0]:
             at = bisect_right(so_far, timestamp, key=_time_of)
@@ -262,6 +262,9 @@ def collect(
         return bounded(sorted(so_far + other, key=_time_of))
 
     def bounded(timed: list[Timed]) -> list[Timed]:
+        # Of an earlier version, with a higher limit, there may be more.
+        if len(timed) <= limit:
+            return timed
         return timed[:limit] if keeps_first else timed[-limit:]
 
     mark = state_bytes.COLLECT_FIRST if keeps_first else state_bytes.COLLECT_LAST
@@ -270,7 +273,7 @@ def collect(
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
         state_bytes.marked(mark, "collect", TimedValues(serde), {"kept": serde, "keep": keep}),
-        lambda timed: [value for _, value in timed],
+        lambda timed: [value for _, value in bounded(timed)],
     )
 
 
@@ -351,7 +354,9 @@ def _ranked(
                 high = middle
             else:
                 low = middle + 1
-        return so_far if low >= n else [*so_far[:low], value, *so_far[low : n - 1]]
+        if low >= n:
+            return so_far if len(so_far) <= n else so_far[:n]
+        return [*so_far[:low], value, *so_far[low : n - 1]]
 
     def merge(so_far: list[Any], other: list[Any]) -> list[Any]:
         for value in other:
@@ -360,7 +365,10 @@ def _ranked(
 
     body = Values(serde)
     states = state_bytes.marked(mark, name, body, {"kept": serde})
-    return aggregation_of(name, select, Growth(begin, add, merge), states, builtins.list)
+    # Of an earlier version, with a greater n, there may be more.
+    return aggregation_of(
+        name, select, Growth(begin, add, merge), states, lambda kept: list(kept[:n])
+    )
 
 
 def _check_size(name: str, argument: str, size: object) -> None:

@@ -6,7 +6,7 @@ Percentiles are kept as a t-digest. The other quantile sketches of the package (
 draw random numbers that can't be seeded: a restart, a replay or a backfill would give other bytes
 and other results than the run before. A t-digest of equal input is equal. It is asked to take in
 values 64 at a time, which is faster than one by one and more exact; those that wait stand before it
-in the state. So the percentiles of up to 64 values are exact.
+in the state. Percentiles are exact for as many values as three quarters of the compression.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ V = TypeVar("V")
 _WAITING_MAX = 64
 _PACK = struct.Struct(">d").pack
 _INT64 = 1 << 63
+_EMPTY_TEXT = "\0pystreams: the empty text\0"
+"""What stands for it, which the package does not count."""
 
 
 @overload
@@ -45,8 +47,9 @@ def approx_distinct_count(
 ) -> Aggregation[Any, Any, int]:
     """Count the values that differ, about: by a HyperLogLog sketch of 2 KB, mostly within 1.6 %.
 
-    Text, integers, floats and bytes can be counted. An integer and a float are never the same here,
-    and text and integers are what they are to DataSketches in Java.
+    Text, integers, floats and bytes can be counted. An integer and a float that are equal are two
+    here, but for 0 and 0.0. Text and integers are what they are to DataSketches in Java, but for
+    the empty text, which is not counted there.
 
     Args:
         select: Called with a value; returns what is counted, None for nothing. The values
@@ -142,7 +145,8 @@ def percentiles(
         select: Called with a value; returns the number, None for none. The values themselves when
             not given.
         compression: How fine the t-digest is: 10 or more. At 200 it takes 4.5 KB; a rank is off by
-            1 % at the median or less, by 0.1 % near 0.01 and 0.99.
+            1 % at the median or less, by 0.1 % near 0.01 and 0.99. Up to three quarters as many
+            values, 150 at 200, are told exactly.
 
     Raises:
         TopologyError: The package is not installed, or an argument is out of its range.
@@ -206,13 +210,15 @@ def _digest(
 
 def _hashable(value: Any) -> Any:
     """Return what the package counts a value by."""
-    if isinstance(value, str | float):
+    if isinstance(value, float):
         return value
+    if isinstance(value, str):
+        return value or _EMPTY_TEXT
     if isinstance(value, int):
         # Beyond 64 bits it would be rounded to a float.
         return value if -_INT64 <= value < _INT64 else str(value)
     if isinstance(value, bytes):
-        return value.decode("latin-1")
+        return value.decode("latin-1") or _EMPTY_TEXT
     raise TypeError(f"text, int, float or bytes can be counted here, not {type(value).__name__}")
 
 
