@@ -86,7 +86,7 @@ def class_member(model: Any, read: Read, tags: Sequence[tuple[str, Read]]) -> Cl
     required = frozenset(
         field.name for field in fields_of(model) if not (field.default or field.may_be_absent)
     )
-    return ClassMember(model, read, names_of(model), _always(model), required, tuple(tags))
+    return ClassMember(model, read, names_of(model), always_in(model), required, tuple(tags))
 
 
 def tag_fields(model: Any) -> list[tuple[str, Any]]:
@@ -163,6 +163,13 @@ def check_collections(choices: Sequence[Any]) -> None:
             )
 
 
+def always_in(model: Any) -> frozenset[str]:
+    """Return the fields that all data have which are written of a class."""
+    if not is_dict(model):
+        return names_of(model)
+    return frozenset(field.name for field in fields_of(model) if not field.may_be_absent)
+
+
 def _items(annotation: Any) -> list[Any]:
     """Return the types of what is in lists, tuples and dicts; nothing of another type."""
     if _KINDS.get(get_origin(annotation)) not in (_ARRAY, _OBJECT):
@@ -180,15 +187,9 @@ def _has_its_tags(member: ClassMember, data: dict[str, Any]) -> bool:
     return True
 
 
-def _always(model: Any) -> frozenset[str]:
-    if not is_dict(model):
-        return names_of(model)
-    return frozenset(field.name for field in fields_of(model) if not field.may_be_absent)
-
-
 def _names_tell(first: Any, second: Any) -> bool:
     """Return whether no data of two classes have the same fields, or none of it matters."""
-    if not (_always(first) <= names_of(second) and _always(second) <= names_of(first)):
+    if not (always_in(first) <= names_of(second) and always_in(second) <= names_of(first)):
         return True
     if not (is_dict(first) and is_dict(second)):
         return False
@@ -205,7 +206,7 @@ def _refuses_model(reads: Any, writes: Any, around: _Pairs) -> bool:
         return False
     around |= {(reads, writes)}
     written = {field.name: field.annotation for field in fields_of(writes)}
-    always, names = _always(writes), names_of(writes)
+    always, names = always_in(writes), names_of(writes)
     for field in fields_of(reads):
         if field.name not in names:
             if field.default is None and not field.may_be_absent:

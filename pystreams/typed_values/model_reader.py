@@ -30,6 +30,7 @@ _ABSENT = object()
 _READ_AS_THEY_ARE = frozenset({str, int, float, bool})
 _ARRAYS = (list, collections.abc.Sequence, collections.abc.Iterable)
 _OBJECTS = (dict, collections.abc.Mapping)
+_COLLECTIONS = (*_ARRAYS, *_OBJECTS, tuple)
 _AS_THEY_COME = (Any, object, dict, list)
 
 _Plan = list[tuple[str, type, Read, Callable[[], object] | None]]
@@ -73,7 +74,7 @@ class ModelReader:
             return read
         if any(annotation is kind for kind in _AS_THEY_COME):
             return lambda value: read(_without_names(value))
-        if is_model(annotation) or get_origin(annotation) in _OBJECTS:
+        if is_model(annotation) or get_origin(annotation) in _COLLECTIONS:
             return lambda value: read(_name_and_record(value)[1])
         return read
 

@@ -15,11 +15,12 @@ from operator import attrgetter
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
 from pystreams.typed_values.class_unions import (
+    always_in,
     members_of,
     untold_pairs,
     untold_records_text,
 )
-from pystreams.typed_values.model_fields import fields_of, is_model
+from pystreams.typed_values.model_fields import fields_of, is_dict, is_model, names_of
 
 Write = Callable[[Any], object]
 
@@ -80,6 +81,7 @@ class ModelWriter:
         models = [choice for choice in choices if is_model(choice)]
         if len(models) > 1:
             choices |= self._named_writers(models)
+            choices[dict] = _dict_writer([each for each in choices.items() if is_dict(each[0])])
         others = [choice for choice in choices if choice is not type(None)]
         if len(others) == 1:
             write = typing.cast("Write", choices[others[0]])
@@ -101,8 +103,8 @@ class ModelWriter:
         refused = {
             model: _refusing(pair)
             for pair in untold_pairs(models)
-            if nameless & set(pair)
             for model in pair
+            if model in nameless
         }
         named = {
             model: _naming(names[model.__name__], writers[model])
@@ -110,6 +112,19 @@ class ModelWriter:
             if model not in nameless
         }
         return writers | named | refused
+
+
+def _dict_writer(writers: list[tuple[Any, Write | None]]) -> Write:
+    """Return what writes a dict as the first typed dict whose keys it has."""
+    known = [(always_in(model), names_of(model), write) for model, write in writers]
+
+    def write(value: Any) -> object:
+        for always, names, write_known in known:
+            if write_known is not None and always <= value.keys() <= names:
+                return write_known(value)
+        return value
+
+    return write
 
 
 def _naming(name: str, write: Write) -> Write:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 import pytest
@@ -100,6 +101,58 @@ def test_records_in_lists_and_maps_are_named_and_what_may_be_anything_stays_plai
     events = Events([Paid("A"), Cancelled("B")], {"c": Cancelled("C")}, {"order": "D"})
 
     assert serde.deserializer("t")(serde.serializer("t")(events)) == events
+
+
+class PaidKeys(TypedDict):
+    order: str
+
+
+class Size(enum.Enum):
+    LARGE = "L"
+
+
+class Parcel(TypedDict):
+    order: str
+    size: Size
+
+
+@dataclass
+class Delivery:
+    what: Paid | Cancelled | PaidKeys | Parcel
+
+
+@dataclass
+class Noted:
+    what: Paid | Cancelled
+    notes: list[Any] | Paid
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Paid("A"), Cancelled("A"), {"order": "A"}, {"order": "A", "size": Size.LARGE}],
+    ids=str,
+)
+def test_a_typed_dict_is_the_record_of_its_name_beside_classes_that_look_like_it(
+    registry: SchemaRegistry, value: Any
+) -> None:
+    parcel = described("Parcel", "order")
+    size = {"type": "enum", "name": "Size", "symbols": ["L"]}
+    parcel["fields"].append({"name": "size", "type": size})
+    schema = schema_of(PAID, CANCELLED, described("PaidKeys", "order"), parcel, name="Delivery")
+    serde = registry.avro(Delivery, schema=schema)
+
+    assert serde.deserializer("t")(serde.serializer("t")(Delivery(value))) == Delivery(value)
+
+
+def test_a_record_is_no_list_where_a_field_may_be_either(registry: SchemaRegistry) -> None:
+    notes = {"name": "notes", "type": [{"type": "array", "items": "string"}, "Paid", "Cancelled"]}
+    schema = orjson.loads(schema_of(PAID, CANCELLED))
+    schema["fields"].append(notes)
+    serde = registry.avro(Noted, schema=orjson.dumps(schema).decode())
+
+    for given in (["a", "b"], Paid("B")):
+        noted = Noted(Paid("A"), given)
+        assert serde.deserializer("t")(serde.serializer("t")(noted)) == noted
 
 
 def test_records_that_a_schema_refers_to_are_found_by_name(registry: SchemaRegistry) -> None:
