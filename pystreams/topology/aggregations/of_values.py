@@ -263,8 +263,6 @@ def collect(
 
     def bounded(timed: list[Timed]) -> list[Timed]:
         # Of an earlier version, with a higher limit, there may be more.
-        if len(timed) <= limit:
-            return timed
         return timed[:limit] if keeps_first else timed[-limit:]
 
     mark = state_bytes.COLLECT_FIRST if keeps_first else state_bytes.COLLECT_LAST
@@ -354,9 +352,7 @@ def _ranked(
                 high = middle
             else:
                 low = middle + 1
-        if low >= n:
-            return so_far if len(so_far) <= n else so_far[:n]
-        return [*so_far[:low], value, *so_far[low : n - 1]]
+        return so_far[:n] if low >= n else [*so_far[:low], value, *so_far[low : n - 1]]
 
     def merge(so_far: list[Any], other: list[Any]) -> list[Any]:
         for value in other:
