@@ -3,9 +3,11 @@
 - A task of a sub-topology exists for each partition of its largest source topic.
 - A repartition topic without a number of its own gets as many partitions as the largest source
   topic upstream of it; those upstream may be repartition topics themselves.
-- Co-partitioned sources must agree: repartition topics among them adapt, the user's can't.
+- Co-partitioned sources must agree: repartition topics among them adapt, the user's can't. Sources
+  that take part in several joins agree with all of them.
 
-Source: Kafka Streams' `RepartitionTopics` and `CopartitionedTopicsEnforcer`.
+Source: Kafka Streams' `RepartitionTopics`, `CopartitionedTopicsEnforcer` and
+`InternalTopologyBuilder.copartitionGroups`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.topology.graph.nodes import SourceNode
+from pystreams.topology.graph.nodes import CopartitionGroup, SourceNode
 from pystreams.topology.graph.source_topics import read_by_two
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -151,23 +153,57 @@ def _topic_counts(
 
 def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
     internal = plan.repartition_topics()
-    for group in plan.topology.copartition_groups:
-        sources = [node for node in plan.sources() if node.name in group.sources]
-        topics = topics_of(plan, sources, counts)
+    for groups in _overlapping(plan.topology.copartition_groups):
+        topics = _topics_of_groups(plan, groups, counts)
         fixed = {
             topic: counts[topic]
             for topic in topics
             if topic not in internal or internal[topic].num_partitions is not None
         }
         if len(set(fixed.values())) > 1:
-            listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
-            raise TopologyError(
-                f"node {group.node!r}{plan.topology.call_of(group.node).told()} can't join topics "
-                f"with different numbers of partitions: {listed}; repartition one of the streams "
-                f"first with repartition(num_partitions={max(fixed.values())}), a table's topic as "
-                "stream(...).repartition(...).to_table()"
-            )
+            raise _different_counts(plan, groups, fixed)
         wanted = max(fixed.values()) if fixed else max(counts[topic] for topic in topics)
         for topic in topics:
             if topic not in fixed:
                 counts[topic] = wanted
+
+
+def _overlapping(groups: Iterable[CopartitionGroup]) -> list[list[CopartitionGroup]]:
+    """Put groups together that share a source, directly or by way of others."""
+    found: list[list[CopartitionGroup]] = []
+    for group in groups:
+        apart, together = [], [group]
+        for others in found:
+            if any(other.sources & group.sources for other in others):
+                together = [*others, *together]
+            else:
+                apart.append(others)
+        found = [*apart, together]
+    return found
+
+
+def _topics_of_groups(
+    plan: TopologyPlan, groups: Iterable[CopartitionGroup], counts: Mapping[str, int]
+) -> list[str]:
+    names = {name for group in groups for name in group.sources}
+    return topics_of(plan, [node for node in plan.sources() if node.name in names], counts)
+
+
+def _different_counts(
+    plan: TopologyPlan, groups: Iterable[CopartitionGroup], fixed: Mapping[str, int]
+) -> TopologyError:
+    """Return the error of groups whose topics differ; one to blame alone is the only one named."""
+    for group in groups:
+        topics = _topics_of_groups(plan, [group], fixed)
+        own = {topic: fixed[topic] for topic in topics if topic in fixed}
+        if len(set(own.values())) > 1:
+            groups, fixed = [group], own
+            break
+    nodes = [f"{group.node!r}{plan.topology.call_of(group.node).told()}" for group in groups]
+    listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
+    return TopologyError(
+        f"node{'s' if len(nodes) > 1 else ''} {' and '.join(nodes)} can't join topics with "
+        f"different numbers of partitions: {listed}; repartition one of the streams first with "
+        f"repartition(num_partitions={max(fixed.values())}), a table's topic as "
+        "stream(...).repartition(...).to_table()"
+    )
