@@ -1028,11 +1028,12 @@ class KTable(SaysWhatIsMissing, Generic[K, V]):
                 windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
             idle_timeout_ms: How long the input is silent, on the wall clock (ms), before stream
                 time goes on with it: see docs/dsl/idle-input.md. None takes that of the
-                `StreamsBuilder`, -1 waits for records alone.
+                `StreamsBuilder`, -1 waits for records alone. Windows that it lets go of close as
+                early in the aggregation above.
 
         Raises:
-            TopologyError: The table is versioned, has no windows that close, or an option is not
-                right.
+            TopologyError: The table is versioned, has no windows that close, these close later on
+                a silent input, or an option is not right.
         """
         return KTable(suppressed_table(self._declared, suppressed, idle_timeout_ms))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -280,3 +281,99 @@ def test_a_restart_gives_each_final_result_once(tmp_path: Path) -> None:
 
     assert parts == whole
     assert len(whole) == len({key for key, _, _ in whole}) > 10
+
+
+# ---------------------------------------------------------------------- sessions that are told
+
+
+def joined_sessions(**options: Any) -> Callable[[StreamsBuilder], KTable[Windowed[str], str]]:
+    """Values of sessions with a gap of 30 ms, one after the other."""
+
+    def join(builder: StreamsBuilder) -> KTable[Windowed[str], str]:
+        windows = SessionWindows.of_inactivity_gap_with_no_grace(30)
+        grouped: Any = builder.stream("in", **TEXT).group_by_key().windowed_by(windows)
+        table: KTable[Windowed[str], str] = grouped.reduce(lambda one, two: one + two, **options)
+        return table
+
+    return join
+
+
+@pytest.mark.parametrize("closed_at", [1030, 1031, 1035])
+def test_a_session_that_was_told_is_not_merged_though_it_is_kept(closed_at: int) -> None:
+    """Differs from Kafka, which tells another one that holds it."""
+    driven = Driven(closing(joined_sessions(retention_ms=10_000, caching=False)))
+
+    assert driven.pipe(("a", "1", 1000), ("b", "-", closed_at)) == [("[a@1000/1000]", "1", 1000)]
+    assert driven.pipe(("a", "2", 1025), ("end", "-", 5000))[0] == ("[a@1025/1025]", "2", 1025)
+
+
+def test_a_record_of_the_time_at_which_a_told_session_ended_is_late() -> None:
+    driven = Driven(closing(joined_sessions(retention_ms=10_000, caching=False)))
+    driven.pipe(("a", "1", 1000), ("b", "-", 1030))
+
+    told = driven.pipe(("a", "2", 1000), ("end", "-", 5000))
+
+    assert told == [("[b@1030/1030]", "-", 1030)]
+
+
+def test_a_record_a_gap_after_the_last_one_is_of_its_session_though_that_would_close() -> None:
+    driven = Driven(closing(joined_sessions(retention_ms=10_000, caching=False)))
+
+    told = driven.pipe(("a", "1", 1000), ("a", "2", 1030), ("end", "-", 5000))
+
+    assert told == [("[a@1000/1030]", "12", 1030)]
+
+
+def test_sessions_that_silence_has_closed_are_told_once() -> None:
+    builder = StreamsBuilder(idle_timeout_ms=300)
+    sessions = joined_sessions(caching=False)(builder)
+    final = sessions.suppress(Suppressed.until_window_closes(unbounded()))
+    final.to_stream().map(lambda windowed, value: (str(windowed), value)).to("out", **TEXT)
+    driven = Driven(builder.build())
+    driven.pipe(("a", "1", 1000))
+    driven.driver.advance_wall_clock_ms(4000)
+
+    told = driven.pipe(("a", "2", 1025), ("end", "-", 5000))
+
+    assert told == [("[a@1000/1000]", "1", 1000), ("[a@1025/1025]", "2", 1025)]
+
+
+@pytest.mark.parametrize("limited_too", [False, True])
+def test_sessions_that_are_not_told_once_are_merged_while_they_are_kept(
+    *, limited_too: bool
+) -> None:
+    builder = StreamsBuilder()
+    sessions = joined_sessions(retention_ms=10_000, caching=False)(builder)
+    if limited_too:
+        sessions = sessions.suppress(limited(0))
+    sessions.to_stream().map(lambda key, value: (str(key), str(value))).to("out", **TEXT)
+
+    changes = Driven(builder.build()).pipe(("a", "1", 1000), ("b", "-", 1035), ("a", "2", 1025))
+
+    assert changes[-1] == ("[a@1000/1025]", "12", 1025)
+
+
+@pytest.mark.parametrize("gap_ms", [1, 5])
+@pytest.mark.parametrize("grace_ms", [0, 3])
+@pytest.mark.parametrize("seed", range(8))
+def test_each_record_is_in_one_told_session_or_late(gap_ms: int, grace_ms: int, seed: int) -> None:
+    chance = Random(seed)
+    records = [
+        (chance.choice("ab"), f"<{number}>", number + chance.randrange(-8, 3) + 8)
+        for number in range(120)
+    ]
+    late: list[str] = []
+    builder = StreamsBuilder()
+    windowed: Any = builder.stream("in", **TEXT).group_by_key()
+    windowed = windowed.windowed_by(
+        SessionWindows(gap_ms, grace_ms), late=lambda _, value, *__: late.append(value)
+    )
+    table = windowed.reduce(lambda one, two: one + two, retention_ms=1000, caching=False)
+    final = table.suppress(Suppressed.until_window_closes(unbounded()))
+    final.to_stream().map(lambda key, value: (str(key), value)).to("out", **TEXT)
+
+    told = Driven(builder.build()).pipe(*records, ("end", "", 10_000))
+
+    values = "".join(value for _, value, _ in told) + "".join(late)
+    assert sorted(values.split(">")) == sorted("".join(value for _, value, _ in records).split(">"))
+    assert len({key for key, _, _ in told}) == len(told)

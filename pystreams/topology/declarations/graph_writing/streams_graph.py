@@ -23,6 +23,7 @@ from copy import copy
 from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
+from pystreams.topology.declarations.graph_writing.final_results import final_results_below
 from pystreams.topology.declarations.graph_writing.optimizations import optimize
 from pystreams.topology.declarations.graph_writing.table_decisions import TableDecisions
 from pystreams.topology.declarations.logical_graph.graph_links import GraphLinks
@@ -124,7 +125,7 @@ class StreamsGraph:
         renamed = {node.name: first.name for node, first in merged.items()}
         renamed |= optimize(links, optimizations, copy(self.names))
         feeding_null_keys = links.ancestors(node for node in links if node.keeps_null_keys)
-        tables = TableDecisions(links)
+        tables, final = TableDecisions(links), final_results_below(links)
         reuses_topics = TopologyOptimization.REUSE_KTABLE_SOURCE_TOPICS in optimizations
         for node in links.in_order():
             topology.declare_for(self._calls[links.stands_for.get(node, node)])
@@ -135,6 +136,7 @@ class StreamsGraph:
                 keeps_store=tables.keeps_store(node),
                 sends_old_values=tables.sends_old_values(node),
                 reuses_topics=reuses_topics,
+                final_results_below=frozenset(final.get(node, ())),
             )
             node.write(topology, place)
         topology.declare_for(None)

@@ -31,6 +31,8 @@ class Place:
         keeps_store: Of a table: whether it has a store.
         sends_old_values: Of a table: whether its changes carry old values.
         reuses_topics: Whether a table read from a topic is restored from there.
+        final_results_below: Of windows whose results are held back until they close: after how
+            much silence (ms) each of those below lets go of them, None if never.
     """
 
     parents: tuple[str, ...]
@@ -39,6 +41,7 @@ class Place:
     keeps_store: bool
     sends_old_values: bool
     reuses_topics: bool = False
+    final_results_below: frozenset[int | None] = frozenset()
 
 
 class Effect(Enum):
@@ -140,6 +143,8 @@ class TableNode(GraphNode):
         operator = replace(self.operator, send_old_values=place.sends_old_values)
         if not place.keeps_store and isinstance(operator, TableSourceOperator):
             operator = replace(operator, store=None)
+        for idle_timeout_ms in place.final_results_below:
+            operator = operator.with_final_results(idle_timeout_ms)
         topology.add_operator(self.name, operator, parents)
         if place.keeps_store and self.store is not None:
             topology.add_state_store(self.store, self.name)

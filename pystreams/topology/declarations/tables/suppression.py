@@ -12,6 +12,9 @@ from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.stores.kinds.suppress.kind import SUPPRESS, SuppressKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.topology.declarations.graph_writing.final_results import (
+    nearest_windowed_aggregations,
+)
 from pystreams.topology.declarations.graph_writing.streams_graph import StreamsGraph
 from pystreams.topology.declarations.logical_graph.graph_node import (
     NEVER_CLOSES,
@@ -24,7 +27,7 @@ from pystreams.topology.declarations.logical_graph.graph_node import (
 from pystreams.topology.declarations.tables.declared_table import DeclaredTable
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.idle_time import checked_timeout
+from pystreams.topology.operators.idle_time import NEVER, checked_timeout
 from pystreams.topology.operators.tables.suppress import SuppressedView, SuppressOperator
 from pystreams.topology.operators.tables.table_view import TableView
 from pystreams.topology.options.suppressed import BufferConfig, BufferFullStrategy, Suppressed
@@ -61,7 +64,8 @@ def suppressed_table(
             (ms); None takes the topology's.
 
     Raises:
-        TopologyError: The table is versioned; or is to wait for its windows and has none.
+        TopologyError: The table is versioned; or is to wait for its windows and has none, or they
+            close later on a silent input.
     """
     graph, above = table.graph, table.node
     if not isinstance(suppressed, Suppressed):
@@ -91,7 +95,7 @@ def suppressed_table(
         config.record_limit,
         config.byte_limit,
         config.when_full is BufferFullStrategy.EMIT,
-        graph.idle_timeout_of(checked_timeout(idle_timeout_ms, "suppress")),
+        _idle_timeout_ms(graph, above, idle_timeout_ms, by_window=by_window),
     )
     node = SuppressNode(
         name,
@@ -135,6 +139,40 @@ def window_grace_ms(graph: StreamsGraph, node: GraphNode, below: tuple[str, ...]
             "aggregation, or use Suppressed.until_time_limit"
         )
     return max(window_grace_ms(graph, parent, way) for parent in parents)
+
+
+def _idle_timeout_ms(
+    graph: StreamsGraph, above: TableNode, own_ms: int | None, *, by_window: bool
+) -> int | None:
+    """Return after how much silence (ms) what waits is let go; None if never.
+
+    Final results go no sooner than their windows close. An aggregation without a timeout of its
+    own is told that of the suppression as the topology is written.
+
+    Raises:
+        TopologyError: The aggregation has one of its own, which closes windows later.
+    """
+    timeout_ms = graph.idle_timeout_of(checked_timeout(own_ms, "suppress"))
+    if timeout_ms is None or not by_window:
+        return timeout_ms
+    for table in nearest_windowed_aggregations((above,), graph.parents_of):
+        windows_ms: int | None = getattr(table.operator, "idle_timeout_ms", None)
+        if windows_ms is not None and windows_ms <= timeout_ms:
+            continue
+        if own_ms is not None and windows_ms == graph.idle_timeout_ms:
+            continue
+        if own_ms is not None:
+            theirs = NEVER if windows_ms is None else windows_ms
+            raise TopologyError(
+                f"suppress: with idle_timeout_ms={own_ms} results would be told as final before "
+                f"{table.name!r} closes their windows, whose windowed_by has idle_timeout_ms="
+                f"{theirs}: take it out there, so that suppress's holds for both, or give suppress "
+                "as much"
+            )
+        if windows_ms is None:
+            return None
+        timeout_ms = windows_ms
+    return timeout_ms
 
 
 def _buffer(store: str, table: DeclaredTable, config: BufferConfig) -> StoreSpecBuilder:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from pystreams.record import Headers
 from pystreams.topology.aggregations.aggregation import Aggregation
@@ -45,6 +45,10 @@ class ResultsOperator(TableOperator):
     def result_of(self, key: Any, state: Any) -> Any:
         """Return the result of a state."""
         return self.aggregation.result(state)
+
+    def with_final_results(self, idle_timeout_ms: int | None) -> Self:
+        """Return the same of the other operator."""
+        return replace(self, operator=self.operator.with_final_results(idle_timeout_ms))
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""

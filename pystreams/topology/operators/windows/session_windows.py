@@ -15,8 +15,8 @@ record that led to it.
 Source: Kafka Streams' `KStreamSessionWindowAggregate`, `SessionCacheFlushListener`.
 Differs from Kafka: the aggregator is called before former sessions are deleted, so that a record
 it fails with changes nothing; a session that a record of its very time joins, which stays the
-session it was, is forwarded with its old value; a session whose final result was sent on is not
-merged any more, even if it is kept longer.
+session it was, is forwarded with its old value; a session whose final result was sent on, here or
+by a suppression below, is not merged any more, even if it is kept longer.
 """
 
 from __future__ import annotations
@@ -65,19 +65,30 @@ class _Sessions(WindowAggregation):
         self._merger = merger
         self._send_old_values = operator.send_old_values
         self._forwards = self._must_forward()
+        self._is_final = operator.is_final
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its session."""
         if key is None:
             self._record_dropped(self._name, "null key")
             return
-        time, gap_ms = self._time, self._gap_ms
+        time, earliest_end = self._time, timestamp - self._gap_ms
+        # What ended then, or before, has been told below.
+        told_until = time.stream_time - self._open_ms if self._is_final else -1
         if timestamp > time.stream_time:
             time.stream_time = timestamp
-        self._fold(key, value, timestamp, headers, timestamp - gap_ms)
+        if told_until >= earliest_end:
+            earliest_end = told_until + 1
+        self._fold(key, value, timestamp, headers, earliest_end, told_until)
 
     def _fold(
-        self, key: Any, value: Any, timestamp: int, headers: Headers, earliest_end: int
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        headers: Headers,
+        earliest_end: int,
+        told_until: int = -1,
     ) -> bool:
         """Fold a record into its session; return whether that went well.
 
@@ -85,6 +96,7 @@ class _Sessions(WindowAggregation):
             key: The record's key.
             timestamp: Its timestamp (ms).
             earliest_end: Sessions that ended before this time (ms) are none of it.
+            told_until: Those that ended by this time (ms) were told below, once and for all.
         """
         close_time = self._time.stream_time - self._open_ms
         start = end = timestamp
@@ -95,7 +107,7 @@ class _Sessions(WindowAggregation):
             for (_, (other_start, other_end)), other in former:
                 result = merger(key, result, other)
                 start, end = min(start, other_start), max(end, other_end)
-            late = end < close_time
+            late = end < close_time or end <= told_until
             if not late:
                 result = self._aggregator(key, value, result)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext
@@ -24,6 +24,8 @@ class WindowOperator(TableOperator):
     Attributes:
         idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
             None if it never does.
+        is_final: Whether something below tells each result once, when its window has closed: what
+            has closed must not change, even if it is kept.
     """
 
     store: str
@@ -32,6 +34,13 @@ class WindowOperator(TableOperator):
     emit: EmitStrategy
     late: LateRecords = NOBODY
     idle_timeout_ms: int | None = None
+    is_final: bool = False
+
+    def with_final_results(self, idle_timeout_ms: int | None) -> Self:
+        """Return the operator that closes windows no later than something below tells them."""
+        timeouts = {self.idle_timeout_ms, idle_timeout_ms} - {None}
+        shortest = min((ms for ms in timeouts if ms is not None), default=None)
+        return replace(self, idle_timeout_ms=shortest, is_final=True)
 
 
 class WindowAggregation:
