@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -28,12 +28,15 @@ Piped = tuple[str, str]
 
 
 def results(
-    declare: Callable[[StreamsBuilder], Any], *records: Piped, idle_timeout_ms: int | None = None
+    declare: Callable[[StreamsBuilder], Any],
+    *records: Piped,
+    idle_timeout_ms: int | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """What comes out of a stream of text when such records come; then the wall clock moves on."""
     builder = StreamsBuilder(idle_timeout_ms=idle_timeout_ms)
     declare(builder).map(lambda key, value: (str(key), str(value))).to("out", **TEXT)
-    with TopologyTestDriver(builder.build()) as driver:
+    with TopologyTestDriver(builder.build(), config) as driver:
         for topic, value in records:
             driver.pipe_raw(topic, b"k", value.encode(), LAST_MS)
         for _ in range(2):
@@ -67,11 +70,15 @@ def test_a_suppression_lets_a_record_go_that_no_later_one_can_follow() -> None:
     "windows",
     [
         TimeWindows.of_size_with_no_grace(10),
+        TimeWindows.of_size_with_no_grace(HOUR_MS),
         SlidingWindows.of_time_difference_with_no_grace(10),
     ],
 )
-def test_a_window_that_ends_with_all_time_closes_then(windows: Any) -> None:
-    assert results(lambda builder: closing(builder, windows), ("in", "1")) == ["1"]
+@pytest.mark.parametrize("cache_bytes", [0, 1_000_000])
+def test_a_window_that_ends_with_all_time_closes_then(windows: Any, cache_bytes: int) -> None:
+    config = {"statestore.cache.max.bytes": cache_bytes}
+    found = results(lambda builder: closing(builder, windows), ("in", "1"), config=config)
+    assert found == ["1"]
 
 
 @pytest.mark.parametrize("idle_timeout_ms", [None, 1000])

@@ -30,6 +30,7 @@ from pystreams.record import Headers
 from pystreams.stores.kinds.suppress.buffered_change import NO_ORIGIN
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.contracts.record_parts import MAX_TIME
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, Lookup, LookupAsOf, TableView
@@ -83,7 +84,7 @@ class SuppressOperator(TableOperator):
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             record.timestamp, record.headers = timestamp, headers
             try:
-                put(key.window.end if by_window else timestamp, key, change, record)
+                put(min(key.window.end, MAX_TIME) if by_window else timestamp, key, change, record)
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 report_error(error, name)
                 return
