@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from pystreams import EmitStrategy, StoreEngine, StreamsBuilder, TimeWindows, Topology, serdes
+from pystreams import (
+    EmitStrategy,
+    JoinWindows,
+    StoreEngine,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    serdes,
+)
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
@@ -70,6 +78,33 @@ def test_how_far_results_were_sent_is_committed_under_the_stores_name() -> None:
 
     numbers = numbers_of(task.offsets_to_commit()[IN].metadata)
     assert numbers == {"counts": 27, "stream-time KSTREAM-AGGREGATE-0000000001": 27}
+
+
+@pytest.mark.parametrize(
+    ("committed", "alone"),
+    [
+        ({"stream-time KSTREAM-OUTERTHIS-0000000004": 1000}, True),
+        ({"idle-time KSTREAM-OUTERTHIS-0000000004": 1000}, True),  # As it once stood alone.
+        ({}, False),
+    ],
+)
+def test_an_outer_join_goes_on_from_the_stream_time_that_was_committed(
+    committed: dict[str, int], alone: bool
+) -> None:
+    builder = StreamsBuilder(idle_timeout_ms=10_000)
+    left, right = builder.stream("in", **TEXT), builder.stream("other", **TEXT)
+    windows = JoinWindows.of_time_difference_and_grace(10, 10_000)
+    in_memory = StoreEngine.IN_MEMORY
+    joined = left.outer_join(right, "{}+{}".format, windows, store_type=in_memory)
+    joined.to("out", **TEXT)
+    metadata = encode_partition_time(7, with_numbers(b"", committed))
+    task = started(builder.build(), {IN: CommittedOffset(0, metadata)})
+    feed(task, (100, "a"))
+
+    sent = [output for output in task.outputs() if output.topic == "out" and output.records]
+    assert bool(sent) == alone
+    numbers = numbers_of(task.offsets_to_commit()[IN].metadata)
+    assert numbers["stream-time KSTREAM-OUTERTHIS-0000000004"] == (1000 if alone else 100)
 
 
 def test_what_was_committed_is_gone_on_from() -> None:

@@ -20,9 +20,10 @@ While the input is silent the wall clock may move that stream time (`idle_time`)
 what waits. A record that is late by it is dropped before it is kept: it would meet others that came
 out alone.
 
-After a restart what is held back is still there, and the stores of both sides tell the stream time,
-but for what records without a key or a value added to it. Differs from Kafka, where it begins anew,
-so that a late record is held back which would have been joined at once.
+After a restart what is held back is still there, and the stream time is known: the left side
+commits it with the offsets, and the stores of both sides tell it where none was committed. Differs
+from Kafka, where it begins anew, so that a late record is held back which would have been joined at
+once.
 
 Spec: Kafka KStreamKStreamJoin, TimeTracker; KAFKA-10847 (no result that a later match makes wrong),
 KIP-962 (records without a key).
@@ -36,7 +37,7 @@ from typing import Any
 from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.stores.kinds.list.store import ListValueStore
-from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext, Step
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.joins.held_back_serdes import (
     LeftOrRightValue,
@@ -99,6 +100,8 @@ class _OuterJoin:
         self._held_back: HeldBack = task.store(side.held_back)
         self._time: JoinTime = task.shared(side.held_back, JoinTime)
         task.on_init(self._start)
+        if side.left:
+            self._commit_stream_time(node)
         if side.idle_timeout_ms is not None:
             name, time = f"idle-time {node.name}", self._time
             time.idle_time = task.committed_number(name, -1)
@@ -144,6 +147,12 @@ class _OuterJoin:
             time.earliest = timestamp
         if timestamp > time.latest:
             time.latest = timestamp
+
+    def _commit_stream_time(self, node: NodeContext) -> None:
+        """Go on from the stream time that was committed, and commit it with the offsets."""
+        time, name = self._time, f"{STREAM_TIME_PREFIX}{node.name}"
+        time.stream_time = max(time.stream_time, node.task.committed_number(name, -1))
+        node.task.commit_number(name, lambda: time.stream_time)
 
     def _start(self) -> None:
         """See what was held back before a restart, and until when."""
