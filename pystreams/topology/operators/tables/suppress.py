@@ -26,11 +26,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import SuppressionBufferFullError
-from pystreams.record import Headers
+from pystreams.record import MAX_TIME, Headers
 from pystreams.stores.kinds.suppress.buffered_change import NO_ORIGIN
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.record_parts import MAX_TIME
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, Lookup, LookupAsOf, TableView
