@@ -8,16 +8,18 @@ the token of the request, as all processes of an application have the same.
 from __future__ import annotations
 
 import http.client
+from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pystreams.errors import StreamsError
 from pystreams.http.responses import RequestError, forwarded
 from pystreams.http.stores.owner_connections import Forwarded, OwnerConnections
+from pystreams.http.stores.store_answers import position_where_no_key_is
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 
@@ -36,15 +38,12 @@ class Owners:
         """Close what stays open between two requests."""
         self._connections.close()
 
-    async def ask(self, request: Request, store: str, number: int) -> Response:
-        """Return what the owner of a partition answers.
+    def ask(self, request: Request, store: str, number: int) -> Response:
+        """Return what the owner of a partition answers; waits for it.
 
         Raises:
             RequestError: Nobody has it, or who has it does not answer, or was not to be asked.
         """
-        return await run_in_threadpool(self._ask, request, store, number)
-
-    def _ask(self, request: Request, store: str, number: int) -> Response:
         what = f"partition {number} of store {store!r}"
         told: dict[str, Any] = {"reason": "NOT_PRESENT", "partition": number}
         if FORWARDED_HEADER in request.headers:
@@ -72,6 +71,34 @@ class Owners:
             "each process tells the others with application.server (or --http HOST:PORT)",
             **told,
         )
+
+    def first_found(self, request: Request, store: str, numbers: Sequence[int]) -> Response | None:
+        """Return the first answer of these partitions that has the key; None if none has it.
+
+        A process that does not answer is asked for no other partition.
+
+        Raises:
+            RequestError: None that has answered has it, and one has not.
+        """
+        unanswered: Response | RequestError | None = None
+        silent: set[str] = set()
+        for number in numbers:
+            if silent and str(self._owner(store, number, afresh=False)) in silent:
+                continue
+            try:
+                answer = self.ask(request, store, number)
+            except RequestError as error:
+                unanswered = unanswered or error
+                silent.add(str(error.fields.get("owner")))
+                continue
+            if answer.status_code == HTTPStatus.OK:
+                return answer
+            if position_where_no_key_is(answer) is None:
+                unanswered = unanswered or answer
+        if isinstance(unanswered, RequestError):
+            message = f"there is no such key in the partitions that have answered, but {unanswered}"
+            raise RequestError(unanswered.status, message, **unanswered.fields) from unanswered
+        return unanswered
 
     def _owner(self, store: str, number: int, *, afresh: bool) -> HostInfo | None:
         try:

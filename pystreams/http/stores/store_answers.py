@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
+
+import orjson
+from starlette.responses import Response
 
 from pystreams.http.api_description.parameters import MAX_LIMIT
 from pystreams.http.responses import RequestError
@@ -85,6 +89,19 @@ def answer_of_range(
         more = len(entries) > limit
         partitions.append({"entries": entries[:limit], "more": more, **_where(number, result)})
     return partitions
+
+
+def position_where_no_key_is(answer: Response) -> Any | None:
+    """Return the position at which another process has no such key; None of any other answer."""
+    if answer.status_code != HTTPStatus.NOT_FOUND:
+        return None
+    try:
+        told = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        return None
+    # With a reason it is the partition that is not there.
+    is_of_key = isinstance(told, dict) and "partition" in told and "reason" not in told
+    return told.get("position", {}) if is_of_key else None
 
 
 def position_of(position: Position) -> dict[str, dict[str, int]]:

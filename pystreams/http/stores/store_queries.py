@@ -5,6 +5,7 @@ Each answer says how far its partition had come.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pystreams.http.responses import RequestError, as_json
+from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.stores import store_answers
 from pystreams.http.stores.owners import Owners
 from pystreams.http.stores.store_answers import Answers
@@ -32,9 +33,25 @@ from pystreams.stores.contracts.spec import StoreSpec
 
 
 class Elsewhere(NamedTuple):
-    """What is asked for is in another process."""
+    """What is asked for is in another process, or may be.
 
-    partition: int
+    Attributes:
+        partitions: Where it may be.
+        missing: What to say if it is in none of them; None: what the only one says.
+    """
+
+    partitions: Sequence[int]
+    missing: RequestError | None = None
+
+
+class _KeyQuestion(NamedTuple):
+    """A question for a key; `number` is its partition by Kafka's own partitioner, or as asked."""
+
+    spec: StoreSpec
+    key: Any
+    query: Query[Any]
+    terms: Terms
+    number: int | None
 
 
 class StoreQueries:
@@ -57,9 +74,10 @@ class StoreQueries:
     async def value(self, request: Request) -> Response:
         """Answer what a store has of one key, here or in the process that has its partition."""
         names = request.path_params
-        answer = self.of_key(names["store"], names["key"], request.query_params)
+        store, text = names["store"], names["key"]
+        answer = self.of_key(store, text, request.query_params)
         if isinstance(answer, Elsewhere):
-            return await self._owners.ask(request, names["store"], answer.partition)
+            return await run_in_threadpool(self._from_others, request, store, text, answer)
         return as_json(answer)
 
     def of_key(self, store: str, text: str, given: QueryParams) -> dict[str, Any] | Elsewhere:
@@ -68,38 +86,27 @@ class StoreQueries:
         Raises:
             RequestError: It can't be answered.
         """
-        spec = self._spec(store)
-        key = key_of(text, self._key_serdes[store])
-        query, terms = query_of_key(spec, key, given), terms_of(given)
-        number = terms.partition
-        if number is None:
-            number = self._streams.partition_of_key(store, key)
+        asked = self._question(store, text, given)
+        spec, key, query, terms, number = asked
         found = self._ask(spec, query, terms, number)
         if number is not None and _is_elsewhere(found, number):
-            return Elsewhere(number)
+            return Elsewhere([number])
         store_answers.check(found)
         answer = store_answers.answer_of_key(spec, query, key, found)
-        if answer is None and terms.partition is None:
-            # Its topic may be partitioned by another rule than Kafka's own.
-            local = self._ask(spec, query, terms, None)
-            others = {where: result for where, result in local.items() if result.is_success}
-            answer = store_answers.answer_of_key(spec, query, key, others)
-        if answer is None:
-            positions = [store_answers.position_of(result.position) for result in found.values()]
-            raise RequestError(
-                404,
-                f"there is no key {key!r} in partition {number}, where Kafka's partitioner has it",
-                partition=number,
-                position=positions[0],
-            )
-        return answer
+        if answer is not None:
+            return answer
+        (result,) = found.values()
+        missing = _no_key(asked, store_answers.position_of(result.position))
+        if number is None or terms.partition is not None:
+            raise missing
+        return self._in_other_partitions(asked, missing)
 
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
         store = request.path_params["store"]
         answer = await run_in_threadpool(self._entries, store, request.query_params)
         if isinstance(answer, Elsewhere):
-            return await self._owners.ask(request, store, answer.partition)
+            return await run_in_threadpool(self._owners.ask, request, store, answer.partitions[0])
         return answer
 
     def _entries(self, store: str, given: QueryParams) -> Response | Elsewhere:
@@ -110,13 +117,59 @@ class StoreQueries:
         found = self._ask(spec, query, terms, terms.partition)
         number = terms.partition
         if number is not None and _is_elsewhere(found, number):
-            return Elsewhere(number)
+            return Elsewhere([number])
         store_answers.check(found)
         partitions = store_answers.answer_of_range(spec, query, found, limit)
         elsewhere = [] if terms.partition is not None else self._elsewhere(spec, found)
         return as_json({"partitions": partitions, "elsewhere": elsewhere})
 
     # ------------------------------------------------------------------ inside
+
+    def _question(self, store: str, text: str, given: QueryParams) -> _KeyQuestion:
+        spec = self._spec(store)
+        key = key_of(text, self._key_serdes[store])
+        query, terms = query_of_key(spec, key, given), terms_of(given)
+        number = terms.partition
+        if number is None:
+            number = self._streams.partition_of_key(store, key)
+        return _KeyQuestion(spec, key, query, terms, number)
+
+    def _in_other_partitions(
+        self, asked: _KeyQuestion, missing: RequestError
+    ) -> dict[str, Any] | Elsewhere:
+        """Return what the other partitions have of a key that is not where it was looked for.
+
+        Its topic may be partitioned by another rule than Kafka's own, or the key be spelled there
+        otherwise than its serde does.
+        """
+        spec, key, query, terms, number = asked
+        found = {**self._ask(spec, query, terms, None)}
+        found.pop(number, None)
+        answered = {where: result for where, result in found.items() if result.is_success}
+        answer = store_answers.answer_of_key(spec, query, key, answered)
+        if answer is not None:
+            return answer
+        store_answers.check(found)
+        elsewhere = [other for other in self._elsewhere(spec, found) if other != number]
+        if not elsewhere:
+            raise missing
+        return Elsewhere(elsewhere, missing)
+
+    def _from_others(self, request: Request, store: str, text: str, where: Elsewhere) -> Response:
+        """Answer what other processes have of a key; waits for them."""
+        partitions, missing = where
+        if missing is None:
+            answer = self._owners.ask(request, store, partitions[0])
+            position = store_answers.position_where_no_key_is(answer)
+            if position is None or "partition" in request.query_params:
+                return answer
+            asked = self._question(store, text, request.query_params)
+            missing = _no_key(asked, position)
+            found = self._in_other_partitions(asked, missing)
+            if not isinstance(found, Elsewhere):
+                return as_json(found)
+            partitions = found.partitions
+        return self._owners.first_found(request, store, partitions) or as_problem(missing)
 
     def _spec(self, name: str) -> StoreSpec:
         spec = self._specs.get(name)
@@ -149,3 +202,16 @@ class StoreQueries:
 def _is_elsewhere(found: Answers, number: int) -> bool:
     answer = found.get(number)  # None of a global store, which has no partitions.
     return answer is not None and answer.failure_reason is FailureReason.NOT_PRESENT
+
+
+def _no_key(asked: _KeyQuestion, position: Any) -> RequestError:
+    """Return what to say of a key that is not there."""
+    store, number = asked.spec.name, asked.number
+    if number is None:
+        where = f"in store {store!r}"
+    elif asked.terms.partition is not None:
+        where = f"in partition {number} of store {store!r}"
+    else:
+        where = f"in any partition of store {store!r}: Kafka's partitioner has it in {number}"
+    message = f"there is no key {asked.key!r} {where}"
+    return RequestError(404, message, partition=number, position=position)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
@@ -28,6 +28,7 @@ from pystreams.runtime.ports import AdminPort
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import BYTES, Serde, filled
 from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.topology.contracts.windowed_serdes import WindowedSerde, bytes_in_records
 from pystreams.topology.graph.nodes import StreamPartitioner
 from pystreams.topology.plan.partition_plan import partitions_of_task, partitions_of_tasks
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -46,6 +47,21 @@ class _Look:
 
     group: GroupDescription
     at_ms: float
+
+
+class _Writer(NamedTuple):
+    """What has decided which partition a store's keys are in.
+
+    Attributes:
+        topic: What they are partitioned in.
+        serde: The store's, of its keys.
+        windows: How many windows are around a key that is hashed: of a key in windows it is the one
+            inside, unless a repartition topic was given it whole.
+    """
+
+    topic: str
+    serde: Serde[Any]
+    windows: int
 
 
 class Discovery:
@@ -69,7 +85,7 @@ class Discovery:
         self._admin = admin
         self._topics = topics
         self._clock = clock
-        self._written_by: dict[str, tuple[str, Serde[Any]]] = {}
+        self._written_by: dict[str, _Writer] = {}
         self._lock = threading.Lock()
         self._look: _Look | None = None
         self._asked: Future[GroupDescription] | None = None
@@ -143,16 +159,16 @@ class Discovery:
         spec, count = self._plan.spec_of(store), self._topics.num_partitions_of_store(store)
         if not count:
             return None
-        topic, own = self._written_by.get(store) or self._find_writer(store, spec)
+        topic, own, windows = self._written_by.get(store) or self._find_writer(store, spec)
         if partitioner is not None:
             chosen = partitioner(topic, key, None, count)
             if isinstance(chosen, int):
                 return chosen
             if chosen is not None:
                 raise ValueError(f"the key {key!r} has not one partition but {sorted(chosen)}")
-        writer = serde or own
+        writer = own if serde is None else serde
         try:
-            return partition_of(writer.serializer(topic)(key), count)
+            return partition_of(_hashed_bytes(writer, topic, key, windows), count)
         except Exception as error:  # A serde may raise anything.
             raise ValueError(f"the key {key!r} does not fit {writer!r}: {error}") from error
 
@@ -189,12 +205,17 @@ class Discovery:
 
     # ------------------------------------------------------------------ inside
 
-    def _find_writer(self, store: str, spec: StoreSpec) -> tuple[str, Serde[Any]]:
+    def _find_writer(self, store: str, spec: StoreSpec) -> _Writer:
         """Return the topic that a store's keys are partitioned in, and what writes them."""
         topic = min((partition.topic for partition in self._inputs(store, 0)), default="")
-        serde = filled(spec.key_serde, self._config.default_key_serde) or BYTES
-        self._written_by[store] = topic, serde
-        return topic, serde
+        default = self._config.default_key_serde
+        serde = filled(spec.key_serde, default) or BYTES
+        read, _ = self._plan.serdes_of_topic(topic) or (None, None)
+        windows = _windows_around(filled(read, default))
+        if windows and not self._plan.is_repartition(topic):
+            windows -= 1  # A sink writes it to the partition of the key inside.
+        self._written_by[store] = writer = _Writer(topic, serde, windows)
+        return writer
 
     def _inputs(self, store: str, number: int) -> frozenset[TopicPartition]:
         """Return what the task reads that has a partition of a store."""
@@ -241,3 +262,23 @@ class Discovery:
         with self._lock:
             self._look = _Look(group, self._clock.monotonic_ms())
         return group
+
+
+def _windows_around(serde: Serde[Any] | None) -> int:
+    """Return how many windows are around the keys of a serde."""
+    windows = 0
+    while isinstance(serde, WindowedSerde):
+        windows, serde = windows + 1, serde.inner
+    return windows
+
+
+def _hashed_bytes(serde: Serde[Any], topic: str, key: Any, windows: int) -> bytes:
+    """Return the bytes that have decided about a key's partition.
+
+    Args:
+        windows: How many windows stay around it.
+    """
+    for _ in range(_windows_around(serde) - windows):
+        assert isinstance(serde, WindowedSerde)
+        serde, key = serde.known_inner(), key.key
+    return bytes_in_records(serde, topic)(key)

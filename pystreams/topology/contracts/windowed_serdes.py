@@ -205,7 +205,7 @@ class WindowedStreamPartitioner:
                 return None
             serialize = serializers.get(topic)
             if serialize is None:
-                serialize = serializers[topic] = _as_in_records(inner, topic)
+                serialize = serializers[topic] = bytes_in_records(inner, topic)
             return known_partition_of(serialize(key.key), num_partitions)
 
         return choose
@@ -215,7 +215,7 @@ class WindowedStreamPartitioner:
         return self.bound(self.serde)(topic, key, value, num_partitions)
 
 
-def _as_in_records(serde: Serde[Any], topic: str) -> Callable[[Any], bytes]:
+def bytes_in_records(serde: Serde[Any], topic: str) -> Callable[[Any], bytes]:
     """Return the function that makes the bytes which a record's key has."""
     seeing = headers_serializer(serde, topic)
     return serde.serializer(topic) if seeing is None else lambda key: seeing(key, ())[0]
