@@ -15,6 +15,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
 from pystreams.http.server import HttpOptions
 from pystreams.kernel.partitioner import partition_of
+from pystreams.record import Headers
 from pystreams.serdes import JSON, STRING
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.windowed_serdes import time_windowed_serde
@@ -36,6 +37,29 @@ def windows(topic: str) -> Topology:
     counts.filter(lambda _, count: count >= 1, materialized=Materialized(name="busy"))
     windowed = time_windowed_serde(STRING, SIZE_MS)
     counts.to_stream().group_by(lambda key, _: key, key_serde=windowed).count(name="again")
+    return builder.build()
+
+
+class IdInHeaders:
+    """Texts that have an id before them where there are no headers, as in a store."""
+
+    def serializer(self, topic: str) -> Callable[[str], bytes]:
+        return lambda text: b"id" + text.encode()
+
+    def deserializer(self, topic: str) -> Callable[[bytes], str]:
+        return lambda data: data.removeprefix(b"id").decode()
+
+    def headers_serializer(self, topic: str) -> Callable[[str, Headers], tuple[bytes, Headers]]:
+        return lambda text, headers: (text.encode(), (*headers, ("id", b"id")))
+
+    def headers_deserializer(self, topic: str) -> Callable[[bytes, Headers], str]:
+        return lambda data, _: data.decode()
+
+
+def ids_in_headers(topic: str) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream(topic, key_serde=IdInHeaders(), value_serde=STRING)
+    stream.group_by_key().count(name="counts")
     return builder.build()
 
 
@@ -124,6 +148,18 @@ def test_a_key_that_its_writer_spelled_otherwise_is_found_in_any_process(
         elsewhere = instances[0].ask("/v1/stores/counts").json()["elsewhere"]
         refused = instances[0].ask("/v1/stores/counts/%7B%7D", partition=elsewhere[0])
         assert refused.json()["detail"].endswith(f"in partition {elsewhere[0]} of store 'counts'")
+
+
+def test_a_key_whose_id_is_in_headers_belongs_to_the_partition_of_its_record(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("headers", PARTITIONS)
+    with served(broker, ids_in_headers(topic), tmp_path) as instance:
+        instance.streams.start()
+        wait_until(lambda: instance.streams.state.value == "RUNNING", "running")
+        for key in KEYS:
+            found = instance.streams.query_metadata_for_key("counts", key)
+            assert found.partition == partition_of(key.encode(), PARTITIONS)
 
 
 @pytest.mark.parametrize("is_told", [True, False])
