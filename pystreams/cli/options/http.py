@@ -39,20 +39,44 @@ class HttpFlags:
         number = int(port)
         if number and process_number is not None:
             number += process_number - 1
+        if number > PORT_MAX:
+            raise click.UsageError(
+                f"--http {self.http}: process {process_number} would listen on port {number}, and "
+                f"ports end at {PORT_MAX}: give a lower one"
+            )
         return host.strip("[]") or "127.0.0.1", number
 
     def token(self) -> str | None:
         """Return the token, without the line's end.
 
         Raises:
-            UsageError: The file is empty.
+            UsageError: The file has none.
         """
         if self.http_token_file is None:
             return None
-        token = self.http_token_file.read_text(encoding="utf-8").strip()
-        if not token:
-            raise click.UsageError(f"--http-token-file: {self.http_token_file} is empty")
-        return token
+        return token_in(self.http_token_file, "--http-token-file")
+
+
+def token_in(file: Path, option: str) -> str:
+    """Return the token in a file, without the line's end.
+
+    Args:
+        option: What has named the file.
+
+    Raises:
+        UsageError: There is none, or none that a request can carry.
+    """
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{option}: {file} is no text in UTF-8: {error}") from error
+    except OSError as error:
+        raise click.UsageError(f"{option}: {file} can't be read: {error}") from error
+    if not token:
+        raise click.UsageError(f"{option}: {file} is empty")
+    if not token.isprintable():
+        raise click.UsageError(f"{option}: {file} has more than one line: a token is one")
+    return token
 
 
 http_options = grouped(

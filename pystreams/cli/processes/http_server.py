@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 _NEEDED = ("starlette", "uvicorn")
 
 
-def check_http(flags: HttpFlags) -> None:
+def check_http(flags: HttpFlags, processes: int) -> None:
     """Refuse what can't be served, before a broker, topics or processes are there.
 
     Raises:
         ConfigError: What it takes is not installed.
-        UsageError: It is no address, or the token's file is empty.
+        UsageError: It is no address, there is no port for the last process, or the token's file
+            has none.
     """
-    if flags.address(None) is None:
+    if flags.address(processes) is None:
         return
     from pystreams.http import NOT_INSTALLED
 

@@ -239,7 +239,7 @@ def run(
     with streams_errors_as_exit_codes():
         from pystreams.topology.plan.missing_serdes import check_serdes
 
-        check_http(http)
+        check_http(http, options.processes)
         if options.processes == 1 or options.is_child:
             _import_what_runs()
         loaded = load_topology(application.topology)
