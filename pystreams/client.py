@@ -10,18 +10,23 @@ for entry in client.range("counts"):
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from pystreams.errors import StreamsError
 
 _TIMEOUT_S = 10.0
 _NOT_FOUND = 404
+_NO_APPLICATION = "answers as no application does that is served with --http"
+_NOT_TAKEN = (400, 414)
+"""What a store answers that knows no such parameter, or no such key, or has none that long."""
+_LARGEST_LIMIT = 10_000
 
 
 class HttpQueryError(StreamsError):
@@ -48,7 +53,7 @@ class Client:
         timeout_s: How long an answer may take (s).
 
     Raises:
-        HttpQueryError: The URL is of another kind.
+        HttpQueryError: The URL is of another kind, or no request can carry the token.
     """
 
     def __init__(
@@ -59,10 +64,8 @@ class Client:
         tls: ssl.SSLContext | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
-        self._url = (url if "://" in url else f"http://{url}").rstrip("/")
-        if not self._url.startswith(("http://", "https://")):
-            raise HttpQueryError(f"{url} is no http:// or https:// address", answer={})
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._url = _checked_url(url)
+        self._headers = {} if token is None else {"Authorization": _checked_token(token)}
         self._tls = tls
         self._timeout_s = timeout_s
 
@@ -79,28 +82,63 @@ class Client:
         text = key if isinstance(key, str) else json.dumps(key)
         path = f"/v1/stores/{quote(store, safe='')}/{quote(text, safe='')}"
         try:
-            found: dict[str, Any] = self._ask(path, asked)
+            return self._ask(path, asked)
         except HttpQueryError as error:
-            if error.status == _NOT_FOUND and "partition" in error.answer:
+            told = error.answer  # With a reason it is the partition that is not there.
+            if error.status == _NOT_FOUND and "partition" in told and "reason" not in told:
                 return None
             raise
-        return found
 
     def range(self, store: str, **asked: Any) -> Iterator[dict[str, Any]]:
         """Give the entries of a range, partition by partition, those of other processes as well.
 
         Args:
             **asked: `from`, `to` (in a dict: `**{"from": "a"}`), `order`, `limit` of each
-                partition; `time_from`, `time_to`; `isolation`, `min_position`, `partition`.
+                partition, which gives all if there is none; `time_from`, `time_to`; `isolation`,
+                `min_position`, `partition`.
+
+        Raises:
+            HttpQueryError: A partition does not answer; or, behind all that can be given, there is
+                more.
+        """
+        cut = []
+        for page in self.range_pages(store, **asked):
+            yield from ({**entry, "partition": page["partition"]} for entry in page["entries"])
+            if page["more"]:
+                cut.append(page["partition"])
+        if cut and asked.get("limit") is None:
+            raise HttpQueryError(cut_short(store, cut), answer={"partitions": cut})
+
+    def range_pages(self, store: str, **asked: Any) -> Iterator[dict[str, Any]]:
+        """Give a range as it is answered: a page is of one partition, which may have several.
+
+        What changes between two pages may be seen or not. Without a limit, where a store can't go
+        on behind the largest limit (only key-value stores can), the rest is left out.
+
+        Args:
+            **asked: As for `range`.
+
+        Returns:
+            Of each page `partition` (None: a global store), `entries`, `position`, and `more`:
+            whether entries behind these are left out.
 
         Raises:
             HttpQueryError: A partition does not answer.
         """
         path = f"/v1/stores/{quote(store, safe='')}"
-        answer = self._ask(path, asked)
-        yield from _entries(answer)
+        answer = self._parts(path, asked)
+        is_cut = asked.get("limit") is not None
+        for page in answer["partitions"]:
+            if is_cut or not page["more"]:
+                yield page
+            else:
+                yield from self._all_pages(path, {**asked, "partition": page["partition"]})
         for number in answer["elsewhere"]:
-            yield from _entries(self._ask(path, {**asked, "partition": number}))
+            of_one = {**asked, "partition": number}
+            if is_cut:
+                yield from self._parts(path, of_one)["partitions"]
+            else:
+                yield from self._all_pages(path, of_one)
 
     def status(self) -> dict[str, Any]:
         """Return what the process shows of itself.
@@ -108,10 +146,57 @@ class Client:
         Raises:
             HttpQueryError: There is no answer.
         """
-        found: dict[str, Any] = self._ask("/v1/status", {})
-        return found
+        return self._ask("/v1/status", {})
 
-    def _ask(self, path: str, asked: dict[str, Any]) -> Any:
+    def _all_pages(self, path: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Give all pages of one partition."""
+        asked = {**asked, "limit": _LARGEST_LIMIT}
+        (page,) = self._parts(path, asked)["partitions"]
+        while page["more"]:
+            following = self._following(path, asked, page["entries"])
+            yield {**page, "more": following is None}
+            if following is None:
+                return
+            page = following
+        yield page
+
+    def _following(
+        self, path: str, asked: dict[str, Any], entries: list[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Return the page that follows some entries; None if the store can't go on there.
+
+        It goes on from the last key, which must come first then: else it is gone, as an earlier
+        one may not be, or its text is read as another key.
+        """
+        end = "to" if asked.get("order") == "descending" else "from"
+        back = 1
+        while back <= len(entries):
+            for text in _texts_of(entries[-back]):
+                question = {**asked, end: text}
+                if self._begins_with(entries[-back], path, question):
+                    given = {_id_of(entry) for entry in entries[-back:]}
+                    (page,) = self._parts(path, question)["partitions"]
+                    fresh = [entry for entry in page["entries"] if _id_of(entry) not in given]
+                    return {**page, "entries": fresh}
+            back *= 2
+        return None
+
+    def _begins_with(self, entry: dict[str, Any], path: str, asked: dict[str, Any]) -> bool:
+        try:
+            (page,) = self._parts(path, {**asked, "limit": 1})["partitions"]
+        except HttpQueryError as error:
+            if error.status in _NOT_TAKEN:
+                return False
+            raise
+        return [_id_of(first) for first in page["entries"]] == [_id_of(entry)]
+
+    def _parts(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        answer = self._ask(path, asked)
+        if "partitions" not in answer:
+            raise HttpQueryError(f"{self._url} {_NO_APPLICATION}", answer={})
+        return answer
+
+    def _ask(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
         given = {
             name: json.dumps(value) if isinstance(value, dict) else value
             for name, value in asked.items()
@@ -119,6 +204,21 @@ class Client:
         }
         address = f"{self._url}{path}" + (f"?{urlencode(given)}" if given else "")
         request = urllib.request.Request(address, headers=self._headers)
+        try:
+            found = self._answer_to(request)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "reason", error)
+            raise HttpQueryError(f"{self._url} does not answer: {why}", answer={}) from error
+        except http.client.HTTPException as error:
+            why = f"{type(error).__name__}: {str(error).strip()}"
+            raise HttpQueryError(
+                f"{self._url} has not answered as HTTP does, or not to the end: {why}", answer={}
+            ) from error
+        if not isinstance(found, dict):
+            raise HttpQueryError(f"{self._url} {_NO_APPLICATION}", answer={})
+        return found
+
+    def _answer_to(self, request: urllib.request.Request) -> Any:
         try:
             with urllib.request.urlopen(
                 request, timeout=self._timeout_s, context=self._tls
@@ -130,9 +230,36 @@ class Client:
             message = said.pop("detail", refused.reason)
             # It says what it has to say; the status is beside it.
             raise HttpQueryError(str(message), status=refused.code, answer=said) from None
-        except (OSError, ValueError) as error:
-            why = getattr(error, "reason", error)
-            raise HttpQueryError(f"{self._url} does not answer: {why}", answer={}) from error
+
+
+def _checked_url(url: str) -> str:
+    whole = (url if "://" in url else f"http://{url}").rstrip("/")
+    try:
+        parts = urlsplit(whole)
+        is_one = parts.scheme in ("http", "https") and parts.hostname
+        _ = parts.port
+    except ValueError as error:  # What is no IPv6 address, or no port.
+        raise HttpQueryError(f"{url!r} is no address: {error}", answer={}) from None
+    if not is_one or any(letter.isspace() or not letter.isprintable() for letter in whole):
+        raise HttpQueryError(f"{url!r} is no http:// or https:// address", answer={})
+    return whole
+
+
+def _checked_token(token: str) -> str:
+    """Return the header with a token; other letters go as UTF-8, as the server reads them."""
+    if not token.isprintable():
+        raise HttpQueryError("the token has an end of line or another control character", answer={})
+    return f"Bearer {token}".encode().decode("latin-1")
+
+
+def cut_short(store: str, partitions: list[int | None]) -> str:
+    """Return what to say of partitions that have more than the largest limit, and can't go on."""
+    where = "" if partitions == [None] else f" in partitions {', '.join(map(str, partitions))}"
+    return (
+        f"store {store!r} has more than was given{where}: it gives {_LARGEST_LIMIT} entries of a "
+        "partition, and can't go on behind them; ask for less at a time, with from and to or, "
+        "of windows, time_from and time_to"
+    )
 
 
 def _said(body: bytes) -> dict[str, Any]:
@@ -143,7 +270,14 @@ def _said(body: bytes) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _entries(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for part in answer["partitions"]:
-        for entry in part["entries"]:
-            yield {**entry, "partition": part["partition"]}
+def _id_of(entry: dict[str, Any]) -> str:
+    """Return what tells an entry of a range from others."""
+    return json.dumps([entry.get("key"), entry.get("window")], sort_keys=True)
+
+
+def _texts_of(entry: dict[str, Any]) -> list[str]:
+    """Return the texts by which a store may be asked for an entry's key."""
+    key = entry["key"]
+    if "window" in entry:
+        return [json.dumps({"key": key, "window": entry["window"]})]
+    return [key, json.dumps(key)] if isinstance(key, str) else [json.dumps(key)]

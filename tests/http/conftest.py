@@ -74,6 +74,12 @@ class Topics:
             writer.write(topic, value, key, timestamp=FIRST_MS + time)
         writer.flush()
 
+    def write_to(self, topic: str, partition: int, records: list[tuple[str, str, int]]) -> None:
+        writer = writer_of(self._servers, topic)
+        for key, value, time in records:
+            writer.write(topic, value, key, timestamp=FIRST_MS + time, partition=partition)
+        writer.flush()
+
 
 @pytest.fixture(scope="module")
 def topics(broker: DevelopmentBroker) -> Topics:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socketserver
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,8 +51,80 @@ def test_an_address_needs_no_scheme_and_another_scheme_is_refused(filed: Served)
     found = Client(filed.url.removeprefix("http://")).get("counts", "a")
 
     assert found is not None
-    with pytest.raises(HttpQueryError, match="ftp://x is no http:// or https:// address"):
+    with pytest.raises(HttpQueryError, match="'ftp://x' is no http:// or https:// address"):
         Client("ftp://x")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://[::1", "no address"),
+        ("http://host:many", "no address"),
+        ("http://exa mple", "no http:// or https:// address"),
+        ("http://", "no http:// or https:// address"),
+        ("http://a\nb", "no http:// or https:// address"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(url: str, told: str) -> None:
+    with pytest.raises(HttpQueryError, match=told):
+        Client(url)
+    answer = CliRunner().invoke(pystreams, ["query", url, "counts", "a"])
+    assert (answer.exit_code, told in answer.output) == (1, True)
+
+
+def test_a_partition_that_is_not_there_is_no_missing_key(filed: Served) -> None:
+    with pytest.raises(HttpQueryError, match="has no partition 99") as refused:
+        Client(filed.url).get("counts", "a", partition=99)
+    assert refused.value.answer["reason"] == "DOES_NOT_EXIST"
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 185\r\n\r\n{", id="ends early"),
+        pytest.param(b"HTTP/1.1 404 No\r\ncontent-length: 185\r\n\r\n{", id="refusal ends early"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", id="no HTTP"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n<p>", id="no JSON"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", id="other JSON"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_what_is_no_answer_is_raised_as_that(answered: bytes) -> None:
+    with answering(answered) as url:
+        for ask in (lambda: Client(url).get("counts", "a"), lambda: [*Client(url).range("counts")]):
+            with pytest.raises(HttpQueryError, match=f"^{url} ") as told:
+                ask()
+            assert told.value.status == 0
+        command = CliRunner().invoke(pystreams, ["query", url, "counts"])
+    assert (command.exit_code, command.output.startswith(f"Error: {url} ")) == (1, True)
+
+
+def test_an_answer_of_other_fields_is_no_range() -> None:
+    with (
+        answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}") as url,
+        pytest.raises(HttpQueryError, match="as no application does"),
+    ):
+        list(Client(url).range("counts"))
+
+
+@contextlib.contextmanager
+def answering(data: bytes) -> Iterator[str]:
+    """Answer each request with these bytes, and close its connection."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(data)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_the_command_says_what_is_wrong_once(filed: Served) -> None:
@@ -88,14 +164,42 @@ def test_the_command_trusts_the_certificates_it_is_given(filed: Served, tmp_path
     assert (wrong.exit_code, "has no certificate" in wrong.output) == (2, True)
 
 
-def test_the_token_is_read_from_a_file(filed: Served, tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", ["secret", "geheimnis-ä", "t€"])
+def test_the_token_is_read_from_a_file(filed: Served, tmp_path: Path, secret: str) -> None:
     token = tmp_path / "token"
-    token.write_text("secret\n", encoding="utf-8")
+    token.write_text(f"{secret}\n", encoding="utf-8")
     streams: KafkaStreams = filed.streams
-    with HttpServer(streams, HttpOptions(port=0, token="secret")) as server:
+    with HttpServer(streams, HttpOptions(port=0, token=secret)) as server:
         command = ["query", server.url, "counts", "a"]
         refused = CliRunner().invoke(pystreams, command)
         answered = CliRunner().invoke(pystreams, [*command, "--token-file", str(token)])
 
     assert (refused.exit_code, "send the token" in refused.output) == (1, True)
     assert json.loads(answered.output)["value"] == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"\xff\xfe", "no text in UTF-8"), (b"\n", "is empty"), (b"a\nb", "more than one line")],
+)
+def test_a_file_without_a_token_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(content)
+    run = ["run", "absent.py", "--http", "0", "--http-token-file", str(token)]
+    for command in (run, ["query", "localhost:1", "counts", "a", "--token-file", str(token)]):
+        answer = CliRunner().invoke(pystreams, command)
+        assert (answer.exit_code, told in answer.output) == (2, True), answer.output
+
+
+def test_a_token_that_no_request_can_carry_is_refused() -> None:
+    with pytest.raises(HttpQueryError, match="the token has") as refused:
+        Client("localhost:1", token="a\nsecret")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_port_that_leaves_none_for_all_processes_is_refused() -> None:
+    command = ["run", "absent.py", "--http", "65534", "--processes", "3"]
+    answer = CliRunner().invoke(pystreams, command)
+
+    assert answer.exit_code == 2
+    assert "process 3 would listen on port 65536" in answer.output

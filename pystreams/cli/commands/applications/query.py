@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import ssl
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.options.http import token_in
 from pystreams.errors import StreamsError
+
+if TYPE_CHECKING:
+    from pystreams.client import Client
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -49,7 +53,7 @@ def query(
     """
     from pystreams.client import Client
 
-    token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    token = None if token_file is None else token_in(token_file, "--token-file")
     tls = None if tls_ca is None else _trusting(tls_ca)
     if key is not None and (lower is not None or upper is not None):
         raise click.UsageError("give a KEY, or --from and --to")
@@ -57,13 +61,34 @@ def query(
     with streams_errors_as_exit_codes():
         client = Client(url, token=token, tls=tls)
         if key is None:
-            for entry in client.range(store, **{"from": lower, "to": upper, **given}):
-                click.echo(json.dumps(entry))
+            _print_range(client, store, {"from": lower, "to": upper, **given})
             return
         found = client.get(store, key, **given)
         if found is None:
             raise StreamsError(f"store {store!r} has no key {key!r}")
         click.echo(json.dumps(found))
+
+
+def _print_range(client: Client, store: str, asked: dict[str, Any]) -> None:
+    """Print the entries of a range, and say on standard error where a limit has cut them.
+
+    Raises:
+        StreamsError: There is more, behind all that can be given.
+    """
+    from pystreams.client import cut_short
+
+    cut = []
+    for page in client.range_pages(store, **asked):
+        for entry in page["entries"]:
+            click.echo(json.dumps({**entry, "partition": page["partition"]}))
+        if page["more"]:
+            cut.append(page["partition"])
+    if not cut:
+        return
+    if "limit" not in asked:
+        raise StreamsError(cut_short(store, cut))
+    where = "" if cut == [None] else f" in partitions {', '.join(map(str, cut))}"
+    click.echo(f"there are more{where}: --limit {asked['limit']} was reached", err=True)
 
 
 def _trusting(certificates: Path) -> ssl.SSLContext:
