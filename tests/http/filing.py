@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams import Processor, SessionWindows, Stores, StreamsBuilder, TimeWindows, Topology
+from pystreams import (
+    JoinWindows,
+    Processor,
+    SessionWindows,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
 from pystreams.serdes import JSON, LONG, STRING
 
 HOUR_MS = 3_600_000
@@ -24,8 +32,12 @@ class Keeping(Processor[str, str, str, str]):
         self._versions.put(record.key, record.value, record.timestamp)
 
 
+def pair(left: str | None, right: str | None) -> str:
+    return f"{left}, {right}"
+
+
 def filing(events: str, places: str) -> Topology:
-    """Return a topology with a table, windows, sessions, versions and a global table."""
+    """Return a topology with a table, windows, sessions, versions, a join and a global table."""
     builder = StreamsBuilder()
     plain = Stores.persistent_key_value_store("plain")
     versions = Stores.persistent_versioned_key_value_store("versions", HOUR_MS)
@@ -42,5 +54,8 @@ def filing(events: str, places: str) -> Topology:
     grouped.windowed_by(sessions).count(name="sessions", **kept)
     by_number = stream.select_key(lambda _, value: len(value)).group_by_key(key_serde=LONG)
     by_number.count(name="by-length")
+    near = JoinWindows.of_time_difference_with_no_grace(SIZE_MS)
+    both: Any = {"store_name": "pairs", "key_serde": STRING, "value_serde": STRING}
+    stream.outer_join(stream, pair, near, **both, other_value_serde=STRING)
     builder.global_table(places, **TEXT, name="places")
     return builder.build()

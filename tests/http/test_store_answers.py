@@ -149,6 +149,13 @@ def test_isolation_is_as_asked(filed: Served, level: str) -> None:
         ("/v1/stores/counts", {"limit": "x"}, 400, "limit is a whole number"),
         ("/v1/stores/counts", {"order": "sideways"}, 400, "order is"),
         ("/v1/stores/versions", {}, 400, "add /KEY"),
+        (
+            "/v1/stores/pairs-outer-shared-join-store",
+            {},
+            400,
+            "a join keeps for itself, ask a table",
+        ),
+        ("/v1/stores/pairs-outer-shared-join-store/a", {}, 400, "a join keeps for itself, ask a"),
         ("/v1/stores/windows/a", {"time_from": "now"}, 400, "time_from is a whole number"),
         ("/v1/stores/versions/a", {"as_of": 1 << 70}, 400, "as_of"),
         ("/v1/nothing", {}, 404, "there is nothing at /v1/nothing"),

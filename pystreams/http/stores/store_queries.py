@@ -19,7 +19,7 @@ from pystreams.http.stores.owners import Owners
 from pystreams.http.stores.store_answers import Answers
 from pystreams.http.stores.store_requests import (
     Terms,
-    key_of,
+    key_of_store,
     limit_of,
     query_of_key,
     query_of_range,
@@ -127,7 +127,7 @@ class StoreQueries:
 
     def _question(self, store: str, text: str, given: QueryParams) -> _KeyQuestion:
         spec = self._spec(store)
-        key = key_of(text, self._key_serdes[store])
+        key = key_of_store(text, spec, self._key_serdes[store])
         query, terms = query_of_key(spec, key, given), terms_of(given)
         number = terms.partition
         if number is None:

@@ -30,7 +30,7 @@ from pystreams.stores.contracts.queries import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.contracts.spec import StoreKind, StoreSpec
 
 _TIMES = frozenset({"time_from", "time_to"})
 
@@ -103,7 +103,7 @@ def query_of_range(spec: StoreSpec, serde: Serde[Any], given: QueryParams) -> Qu
         _refuse_unknown(spec, given, {"limit", *_TIMES})
         start, end = _times(given)
         return WindowRangeQuery(time_from=start, time_to=end)
-    if RangeQuery not in answers:
+    if answers and RangeQuery not in answers:  # Without any, it says itself what it can be asked.
         raise RequestError(400, f"{spec.kind.name} stores are asked for one key: add /KEY")
     _refuse_unknown(spec, given, {"limit", "from", "to", "order"})
     lower, upper = (key_of(given[end], serde) if end in given else None for end in ("from", "to"))
@@ -125,6 +125,21 @@ def key_of(text: str, serde: Serde[Any]) -> Any:
     except ValueError as error:
         raise RequestError(400, f"the key {error}") from error
     return serde.deserializer("")(data)
+
+
+def key_of_store(text: str, spec: StoreSpec, serde: Serde[Any]) -> Any:
+    """Return the key of a store that a text stands for.
+
+    Raises:
+        RequestError: The serde can't take it, or the store is for nobody to ask.
+    """
+    try:
+        return key_of(text, serde)
+    except RequestError as error:
+        if spec.kind.answers or spec.kind.how_to_ask == StoreKind.how_to_ask:
+            raise
+        # What an operation keeps for itself has keys of a form of its own.
+        raise RequestError(400, spec.kind.unknown_query(KeyQuery(text), spec)) from error
 
 
 def limit_of(given: QueryParams) -> int:

@@ -106,7 +106,8 @@ class DiscoveringClient(EmbeddedClient):
         """Return which instance has a key, there or not, and in which partition.
 
         The group is asked at most once a second. What it says may be over by the time it is used:
-        an instance that is asked for what it has not says so.
+        an instance that is asked for what it has not says so. Of a windowed key the key inside
+        counts, unless a repartition topic was given it whole.
 
         Args:
             key_serde: Writes the key for Kafka's own partitioner; the store's serde when None.
