@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from math import inf
@@ -26,7 +26,7 @@ from pystreams.runtime.cluster.streams_metadata import (
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import AdminPort
 from pystreams.runtime.topics.application_topics import TopicManager
-from pystreams.serdes import BYTES, Serde, filled
+from pystreams.serdes import BYTES, Serde, filled, headers_serializer
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.contracts.windowed_serdes import WindowedSerde, bytes_in_records
 from pystreams.topology.graph.nodes import StreamPartitioner
@@ -54,14 +54,15 @@ class _Writer(NamedTuple):
 
     Attributes:
         topic: What they are partitioned in.
-        serde: The store's, of its keys.
         windows: How many windows are around a key that is hashed: of a key in windows it is the one
             inside, unless a repartition topic was given it whole.
+        bytes_of: Makes the bytes of the store's keys that are hashed.
     """
 
     topic: str
-    serde: Serde[Any]
     windows: int
+    serde: Serde[Any]
+    bytes_of: Callable[[Any], bytes]
 
 
 class Discovery:
@@ -159,18 +160,21 @@ class Discovery:
         spec, count = self._plan.spec_of(store), self._topics.num_partitions_of_store(store)
         if not count:
             return None
-        topic, own, windows = self._written_by.get(store) or self._find_writer(store, spec)
+        topic, windows, own, bytes_of = self._written_by.get(store) or self._find_writer(
+            store, spec
+        )
         if partitioner is not None:
             chosen = partitioner(topic, key, None, count)
             if isinstance(chosen, int):
                 return chosen
             if chosen is not None:
                 raise ValueError(f"the key {key!r} has not one partition but {sorted(chosen)}")
-        writer = own if serde is None else serde
         try:
-            return partition_of(_hashed_bytes(writer, topic, key, windows), count)
+            if serde is not None:
+                bytes_of = _hashed_bytes(serde, topic, windows)
+            return partition_of(bytes_of(key), count)
         except Exception as error:  # A serde may raise anything.
-            raise ValueError(f"the key {key!r} does not fit {writer!r}: {error}") from error
+            raise ValueError(f"the key {key!r} does not fit {serde or own!r}: {error}") from error
 
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
         """Return who has a partition of a store; see `KafkaStreams.owner_of`."""
@@ -214,7 +218,8 @@ class Discovery:
         windows = _windows_around(filled(read, default))
         if windows and not self._plan.is_repartition(topic):
             windows -= 1  # A sink writes it to the partition of the key inside.
-        self._written_by[store] = writer = _Writer(topic, serde, windows)
+        writer = _Writer(topic, windows, serde, _hashed_bytes(serde, topic, windows))
+        self._written_by[store] = writer
         return writer
 
     def _inputs(self, store: str, number: int) -> frozenset[TopicPartition]:
@@ -272,13 +277,25 @@ def _windows_around(serde: Serde[Any] | None) -> int:
     return windows
 
 
-def _hashed_bytes(serde: Serde[Any], topic: str, key: Any, windows: int) -> bytes:
-    """Return the bytes that have decided about a key's partition.
+def _hashed_bytes(serde: Serde[Any], topic: str, windows: int) -> Callable[[Any], bytes]:
+    """Return what makes the bytes that decide about a key's partition; for any thread.
 
     Args:
         windows: How many windows stay around it.
     """
-    for _ in range(_windows_around(serde) - windows):
-        assert isinstance(serde, WindowedSerde)
-        serde, key = serde.known_inner(), key.key
-    return bytes_in_records(serde, topic)(key)
+    taken_off = max(_windows_around(serde) - windows, 0)
+    inner = serde
+    for _ in range(taken_off):
+        assert isinstance(inner, WindowedSerde)
+        inner = inner.known_inner()
+    # What a serde makes is one thread's; to look for headers takes long.
+    sees_headers = headers_serializer(inner, topic) is not None
+
+    def bytes_of(key: Any) -> bytes:
+        for _ in range(taken_off):
+            key = key.key
+        if sees_headers:
+            return bytes_in_records(inner, topic)(key)
+        return inner.serializer(topic)(key)
+
+    return bytes_of
