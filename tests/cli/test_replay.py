@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +46,19 @@ orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
 orders.group_by_key().count(name="of-customers").to_stream().to(
     "{name}-sold", value_serde=serdes.LONG
 )
+"""
+# Its stores are of one task: what comes to one of them comes to "kept", only some to "small".
+SEVERAL_STORES = """
+from pystreams import StreamsBuilder, serdes
+
+config = {{"application.id": "{name}", "default.key.serde": "string"}}
+builder = StreamsBuilder()
+orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
+by_customer = orders.group_by_key()
+by_customer.count(name="of-customers").to_stream().to("{name}-sold", value_serde=serdes.LONG)
+by_customer.aggregate(int, lambda _, __, n: n + 1, name="kept", value_serde=serdes.LONG)
+small = orders.filter(lambda _, order: order["total"] < 10).group_by_key()
+small.count(name="small")
 """
 _START_MS = 1_700_000_000_000
 
@@ -162,6 +177,67 @@ def test_the_slice_begins_where_a_state_ends_that_tells_its_input(shop: Shop) ->
     assert "are in the state already and count twice" in twice.stderr
 
 
+def test_of_stores_flushed_at_different_moments_the_slice_begins_at_the_oldest(shop: Shop) -> None:
+    shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
+    shop.create_topics()
+    shop.order(range(10))
+    shop.run_until(totals=0, sold=10)
+    before = shop.written("sold")
+    stores = sorted((shop.directory / "state" / shop.name).glob("*/rocksdb/of-customers"))
+    for number, store in enumerate(stores):
+        shutil.copytree(store, shop.directory / f"flushed-{number}")
+    shop.order(range(10, 20))
+    shop.run_until(totals=0, sold=20)
+    # As after a kill: this store's last flush was before those of the others.
+    for number, store in enumerate(stores):
+        shutil.rmtree(store)
+        shutil.copytree(shop.directory / f"flushed-{number}", store)
+    shop.order(range(20, 25))
+    state = ("--state", str(shop.directory / "state"))
+    lines, told = shop.replayed(*state, "--show", "100"), shop.replay(*state).stderr
+    late = shop.replay(*state, "--from", str(_START_MS + 22_000)).stderr
+    shop.run_until(totals=0, sold=25)
+
+    assert _summary(lines)["records"] == 15
+    assert sorted(before + shop.would_write(lines, "sold")) == shop.written("sold")
+    assert _offsets_of(told, "are in store kept already and count twice there") == 10
+    assert _offsets_of(late, "are missing in store of-customers") == 12
+    assert _offsets_of(late, "are missing in stores kept, small") == 2
+    assert len(told.splitlines()) == 2
+
+
+def test_a_store_to_which_nothing_came_lately_is_as_far_as_the_others(shop: Shop) -> None:
+    shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
+    shop.create_topics()
+    for orders in (range(10), range(10, 20)):
+        shop.order(orders)
+        shop.run_until(totals=0, sold=orders.stop)
+    shop.order(range(20, 25))
+    answer = shop.replay("--state", str(shop.directory / "state"))
+
+    assert answer.exit_code == 0, answer.output
+    assert "5 records replayed" in answer.stdout
+    assert answer.stderr == ""
+
+
+def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_known(
+    shop: Shop,
+) -> None:
+    direct = 'orders.group_by_key().count(name="of-customers")\n'
+    shop.file.write_text(CODE.format(name=shop.name) + direct)
+    shop.create_topics()
+    shop.order(range(10))
+    shop.run_until(totals=10, sold=10)
+    shop.order(range(10, 15))
+    answer = shop.replay("--state", str(shop.directory / "state"))
+
+    assert "5 records replayed" in answer.stdout
+    assert answer.stderr == (
+        "Note: nothing tells which input is in store sold: it came by way of a repartition topic, "
+        "or of a backfill\n"
+    )
+
+
 def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> None:
     shop.create_topics()
     shop.order(range(10))
@@ -271,6 +347,12 @@ def test_wrong_times_are_refused(tmp_path: Path, options: tuple[str, ...], told:
 
     assert answer.exit_code == 2
     assert told in answer.stderr
+
+
+def _offsets_of(notes: str, what: str) -> int:
+    """Return how many offsets the notes that end so are about, over the partitions."""
+    found = re.findall(rf"offsets \[(\d+), (\d+)\): {re.escape(what)}$", notes, re.MULTILINE)
+    return sum(int(end) - int(first) for first, end in found)
 
 
 def _summary(lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StateStoreError, StreamsError, TopologyError
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.serdes import Serde, readers_deserializer
 from pystreams.stores.contracts.position import Position
@@ -89,6 +89,23 @@ class StoredEntry(NamedTuple):
     times: dict[str, int]
     value: Any
     timestamp: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlushedStore:
+    """What a store of a task holds, as of one flush.
+
+    Attributes:
+        records: Changelog records that restore it.
+        position: Which input that reflects; empty where it does not say.
+        changelog_offset: That of the last changelog record in it; -1 if it has none.
+    """
+
+    task_id: TaskId
+    name: str
+    records: list[ProducedRecord]
+    position: Position
+    changelog_offset: int
 
 
 def stores_in(directory: Path) -> list[StoreOnDisk]:
@@ -169,15 +186,23 @@ class StateReader:
                         entry = read_key(logged or b""), times, read_value(value), timestamp
                         yield StoredEntry(stored.task_id, *entry)
 
-    def changelog_records(self) -> Iterator[ProducedRecord]:
-        """Give changelog records that restore the store, those of all tasks.
+    def flushed(self) -> Iterator[FlushedStore]:
+        """Give what the store holds in each task, and how far that goes, of the same moment.
 
         Raises:
             StateStoreError: As `entries`.
         """
         for stored in self._stores:
+            changelog = TopicPartition(self._topic, stored.task_id.partition)
             with self._opened(stored) as store:
-                yield from store.changelog_records()
+                offset = store.committed_offset(changelog)
+                yield FlushedStore(
+                    stored.task_id,
+                    stored.name,
+                    list(store.changelog_records()),
+                    store.position,
+                    -1 if offset is None else offset,
+                )
 
     @contextmanager
     def _opened(self, stored: StoreOnDisk) -> Iterator[Any]:

@@ -153,7 +153,7 @@ def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
         if wanted.begin is not None or wanted.end is not None:
             raise click.UsageError("--last says where the slice begins and ends: leave the others")
         return SliceBounds(from_ms=now_ms - span_ms(wanted.last, "--last"))
-    if wanted.begin is None and not state.source_offsets:
+    if wanted.begin is None and not state.changelogs:
         raise click.UsageError("where does the slice begin? Say --from TIME or --last SPAN")
     begin = None if wanted.begin is None else time_ms(wanted.begin, "--from", now_ms)
     end = None if wanted.end is None else time_ms(wanted.end, "--to", now_ms)
@@ -172,20 +172,8 @@ def _tell_beginning(read: ReplaySlice, state: InitialState, *, as_json: bool) ->
         click.echo(f"State at the beginning: {state.told}")
         told = ", ".join(f"{at} [{first:,}, {end:,})" for at, (first, end) in spans.items())
         click.echo(f"Input: {told}")
-    if not state.changelogs:
-        return
-    told_of = {at.topic for at in state.source_offsets}
-    unknown = sorted({at.topic for at in read.spans} - told_of)
-    if unknown:
-        what = f"Note: the state does not tell up to where it covers {', '.join(unknown)}"
-        click.echo(what, err=True)
-    for at, covered in sorted(state.source_offsets.items()):
-        span = read.spans.get(at)
-        if span is None or span.first == covered:
-            continue
-        what = "are missing" if covered < span.first else "are in the state already and count twice"
-        low, high = sorted((covered, span.first))
-        click.echo(f"Note: {at}, offsets [{low:,}, {high:,}): {what}", err=True)
+    for note in state.notes({at: span.first for at, span in read.spans.items()}):
+        click.echo(f"Note: {note}", err=True)
 
 
 def _tell_end(counts: ReplayCounts, *, as_json: bool) -> None:
