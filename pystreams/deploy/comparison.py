@@ -161,14 +161,7 @@ def _topics(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
 
 
 def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
-    had, wants = old["partitions"], new["partitions"]
-    if None not in {had, wants} and had != wants:
-        yield Finding(
-            Verdict.REFUSED,
-            f"it has {had} partitions, and is declared with {wants}",
-            f"Declare {had} again, or give it another name, or move the state with "
-            "`pystreams rescale`",
-        )
+    yield from _another_count(old, new)
     for part in ("key", "value"):
         serdes = [facts[f"{part}_serde"] for facts in (old, new)]
         formats = [serde and (serde["format"] or serde["name"]) for serde in serdes]
@@ -179,3 +172,31 @@ def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
                 f"{serdes[1]['name']}: what is in it unread does not fit",
                 _DRAIN,
             )
+
+
+def _another_count(old: Facts, new: Facts) -> Iterator[Finding]:
+    """Tell of another number of partitions; where none is declared, the input decides it."""
+    had, wants = old["partitions"], new["partitions"]
+    declared = old.get("declared_partitions", had)
+    cure = "or give it another name, or move the state with `pystreams rescale`"
+    if had is not None and wants is not None:
+        if had != wants:
+            yield Finding(
+                Verdict.REFUSED,
+                f"it has {had} partitions, and is declared with {wants}",
+                f"Declare {had} again, {cure}",
+            )
+    elif wants is not None:
+        yield Finding(
+            Verdict.UNSURE,
+            f"it has as many partitions as its input, and is declared with {wants}: refused at "
+            "the start where that is another number",
+            f"Declare no number again, {cure}",
+        )
+    elif declared is not None:
+        yield Finding(
+            Verdict.UNSURE,
+            f"it was declared with {declared} partitions, and is to have as many as its input: "
+            "refused at the start where that is another number",
+            f"Declare {declared} again, {cure}",
+        )

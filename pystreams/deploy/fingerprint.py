@@ -71,10 +71,17 @@ def fingerprint_of(
 def with_partitions(
     fingerprint: Fingerprint, application_id: str, partitions: PartitionPlan
 ) -> Fingerprint:
-    """Return a fingerprint with the partition counts that the broker has told."""
+    """Return a fingerprint with the partition counts that the broker has told.
+
+    What the topology itself says of repartition topics is there as `declared_partitions`.
+    """
     counts, tasks = partitions.num_partitions, partitions.num_tasks
     topics = {
-        name: {**facts, "partitions": counts.get(f"{application_id}-{name}", facts["partitions"])}
+        name: {
+            **facts,
+            "partitions": counts.get(f"{application_id}-{name}", facts["partitions"]),
+            "declared_partitions": facts["partitions"],
+        }
         for name, facts in fingerprint["repartition_topics"].items()
     }
     stores = {

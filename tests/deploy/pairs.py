@@ -61,6 +61,7 @@ FIRST, SECOND, THIRD, LAST = (
 )
 SWAPPED = SECOND
 BY_WORD = "words.group_by(lambda key, word: word, **text{}).count(name='counts')"
+SPREAD = "words.repartition({}name='spread', **text).group_by_key().count(name='counts')"
 BY_NUMBER = (
     "words.map(lambda key, word: (7, word)).group_by_key(key_serde=serdes.{}, "
     "value_serde=serdes.STRING).count(name='counts')"
@@ -310,11 +311,19 @@ PAIRS: dict[str, Pair] = {
         {"counts": Verdict.REBUILT},
     ),
     "another number of partitions of a repartition topic": Pair(
-        "words.repartition(num_partitions=4, name='spread', **text)"
-        ".group_by_key().count(name='counts')",
-        "words.repartition(num_partitions=8, name='spread', **text)"
-        ".group_by_key().count(name='counts')",
+        SPREAD.format("num_partitions=4, "),
+        SPREAD.format("num_partitions=8, "),
         {"counts": Verdict.KEPT, "spread-repartition": Verdict.REFUSED},
+    ),
+    "a number of partitions given to a repartition topic": Pair(
+        SPREAD.format(""),
+        SPREAD.format("num_partitions=8, "),
+        {"counts": Verdict.KEPT, "spread-repartition": Verdict.UNSURE},
+    ),
+    "the number of partitions of a repartition topic taken away": Pair(
+        SPREAD.format("num_partitions=4, "),
+        SPREAD.format(""),
+        {"counts": Verdict.KEPT, "spread-repartition": Verdict.UNSURE},
     ),
     "a repartition topic renamed": Pair(
         BY_WORD.format(", name='by-word'"),

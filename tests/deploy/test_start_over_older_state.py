@@ -15,7 +15,7 @@ from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.deploy.pairs import COUNT, PAIRS, SESSIONS, TUMBLING, topology_of, windowed
+from tests.deploy.pairs import COUNT, PAIRS, SESSIONS, SPREAD, TUMBLING, topology_of, windowed
 
 CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
 TOPICS = dict.fromkeys(("in", "first", "others", "other", "rows", "a", "b"), 2)
@@ -103,6 +103,17 @@ def test_a_count_of_partitions_that_the_broker_told_is_remembered(
 
     kept = json.loads((directory.directory / FINGERPRINT_FILE).read_text())
     assert kept["stores"]["counts"]["partitions"] == 2
+
+
+def test_a_repartition_topic_starts_again_in_silence_whether_its_number_is_declared_or_not(
+    directory: StateDirectory,
+) -> None:
+    for number in ("", "num_partitions=2, "):
+        code = SPREAD.format(number)
+        start(directory, code)
+
+        assert told(directory, code) == []
+    assert told(directory, SPREAD.format("")) == [("warning", "spread-repartition")]
 
 
 def test_state_that_nothing_is_known_of_is_told_and_gone_on_with(

@@ -33,6 +33,9 @@ HAPPENS = {
 NOT_COUNTED = {
     "a store removed",  # There is nothing to look at.
     "a repartition topic renamed",  # What is lost had to be in it, unread.
+    # Only the input's number of partitions says whether they are refused.
+    "a number of partitions given to a repartition topic",
+    "the number of partitions of a repartition topic taken away",
     "a count of other topics",
     "bytes that are read as text",
     "two unnamed stores that change places",
