@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pystreams.cli.commands.records.consume import consume
 from pystreams.cli.commands.records.produce import produce
 from pystreams.cli.commands.records.topics import topics
+from pystreams.kernel.partitioner import partition_of
 from tests import names
 from tests.broker import reading
 from tests.broker.writing import writer_of
@@ -39,9 +40,9 @@ class Shop:
         self.servers = broker.bootstrap_servers
         self.broker = ("-c", f"bootstrap.servers={self.servers}")
 
-    def create_topics(self) -> None:
-        names = [f"{self.name}-orders", f"{self.name}-totals"]
-        words = ["create", *names, "--partitions", "1", *self.broker]
+    def create_topics(self, *more: str, partitions: int = 1) -> None:
+        names = [f"{self.name}-{topic}" for topic in ("orders", "totals", *more)]
+        words = ["create", *names, "--partitions", str(partitions), *self.broker]
         assert CliRunner().invoke(topics, words).exit_code == 0
 
     def produce(self, lines: str, *options: str, topic: str = "orders") -> Result:
@@ -186,3 +187,76 @@ orders.to("{shop.name}-totals")
     writer.flush()
 
     assert shop.consume().output == "tea-en\n"
+
+
+def test_a_line_that_is_no_text_is_named_and_those_before_it_are_written(shop: Shop) -> None:
+    shop.create_topics()
+    words = [str(shop.file), f"{shop.name}-totals", *shop.broker]
+    answer = CliRunner().invoke(produce, words, input=b"a\t1\nb\xff\t2\n")
+
+    assert answer.exit_code == 1, answer.output
+    assert "line 2 of the input: it is not UTF-8 text (byte 0xff at position 2)" in answer.stderr
+    assert shop.consume(topic="totals").stdout == "a\t1\n"
+
+
+def test_the_topic_of_a_global_table_is_written_and_read_with_its_serdes(shop: Shop) -> None:
+    table = f'builder.global_table("{shop.name}-rates", value_serde=serdes.LONG)\n'
+    shop.file.write_text(CODE.format(name=shop.name) + table)
+    shop.create_topics("rates")
+    wrote = shop.produce("euro\t3\n", topic="rates")
+
+    assert wrote.exit_code == 0, wrote.output
+    assert shop.consume(topic="rates").stdout == "euro\t3\n"
+    assert f"topics are {shop.name}-orders, {shop.name}-rates, " in shop.consume(topic="x").stderr
+
+
+WINDOWS = """
+windows = orders.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10_000))
+written = time_windowed_serde(serdes.STRING, 10_000)
+windows.count(name="counted").to_stream().to(
+    "{name}-windows", key_serde=written, value_serde=serdes.LONG
+)
+builder.stream("{name}-read", key_serde=written, value_serde=serdes.LONG)
+"""
+CHOSEN = """
+def by_value(topic, key, value, num_partitions):
+    return {{"all": {{0, 1, 2, 3}}, "none": set(), "far": 4}}.get(value, None if key else 2)
+orders.map_values(str).to("{name}-chosen", value_serde=serdes.STRING, partitioner=by_value)
+"""
+
+
+@pytest.mark.parametrize("topic", ["windows", "read"])
+def test_windowed_keys_go_to_the_partition_of_the_key_inside(shop: Shop, topic: str) -> None:
+    imports = "from pystreams import TimeWindows, time_windowed_serde\n"
+    shop.file.write_text(imports + CODE.format(name=shop.name) + WINDOWS.format(name=shop.name))
+    shop.create_topics(topic, partitions=4)
+    keys = [f"k{number}" for number in range(20)]
+    window = {"start": 0, "end": 10_000}
+    lines = [json.dumps({"key": {"key": key, "window": window}, "value": 1}) for key in keys]
+    wrote = shop.produce("\n".join(lines), "--json", topic=topic)
+
+    assert wrote.exit_code == 0, wrote.output
+    read = map(json.loads, shop.consume("--json", topic=topic).stdout.splitlines())
+    partitions = {record["key"]["key"]: record["partition"] for record in read}
+    assert partitions == {key: partition_of(key.encode(), 4) for key in keys}
+
+
+def test_the_partitioner_of_a_sink_chooses_the_partitions(shop: Shop) -> None:
+    shop.file.write_text(CODE.format(name=shop.name) + CHOSEN.format(name=shop.name))
+    shop.create_topics("chosen", partitions=4)
+    wrote = shop.produce("a\tby key\na\tnone\nb\tall\nby none\n", topic="chosen")
+    far = shop.produce("c\tfar\n", topic="chosen")
+
+    read = map(json.loads, shop.consume("--json", topic="chosen").stdout.splitlines())
+    found = sorted((record["value"], record["key"], record["partition"]) for record in read)
+    assert wrote.exit_code == 0, wrote.output
+    assert wrote.stderr == (
+        f"Wrote 3 records to {shop.name}-chosen\n"
+        "Dropped 1 record, for which the sink's partitioner chose no partition\n"
+    )
+    everywhere = [("all", "b", number) for number in range(4)]
+    assert [record for record in found if record[1] == "b"] == everywhere
+    assert ("by key", "a", partition_of(b"a", 4)) in found
+    assert ("by none", None, 2) in found
+    assert far.exit_code == 1
+    assert "line 1 of the input: the partitioner of sink 'KSTREAM-SINK-0000000004'" in far.stderr

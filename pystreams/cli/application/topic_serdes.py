@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -60,13 +61,22 @@ def serdes_of_topic(plan: TopologyPlan, config: StreamsConfig, topic: str) -> To
     """
     found = plan.serdes_of_topic(topic)
     if found is not None:
-        return TopicSerdes(
-            filled(found[0], config.default_key_serde) or BYTES,
-            filled_value(found[1], config.default_value_serde, config.default_key_serde) or BYTES,
-        )
-    known = sorted({*plan.source_topics(), *plan.sink_topics(), *plan.repartition_topics()})
+        return filled_serdes(found, config)
+    names = (plan.source_topics(), plan.global_topics(), plan.sink_topics())
+    known = sorted({*chain(*names), *plan.repartition_topics()})
     patterns = [f"those that match {pattern.pattern}" for pattern in plan.source_patterns()]
     raise click.UsageError(
         f"the topology neither reads nor writes a topic {topic!r}: its topics are "
         f"{', '.join([*known, *patterns])}"
+    )
+
+
+def filled_serdes(
+    declared: tuple[Serde[Any] | None, Serde[Any] | None], config: StreamsConfig
+) -> TopicSerdes:
+    """Return the serdes of keys and values that a node uses, given those it declares."""
+    key, value = declared
+    return TopicSerdes(
+        filled(key, config.default_key_serde) or BYTES,
+        filled_value(value, config.default_value_serde, config.default_key_serde) or BYTES,
     )

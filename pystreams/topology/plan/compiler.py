@@ -178,7 +178,7 @@ def _windowed_sink(
     return step
 
 
-def _partitions_of(chosen: Any) -> Sequence[int | None]:
+def partitions_of(chosen: Any) -> Sequence[int | None]:
     """Return the partitions that a partitioner has chosen.
 
     One that the topic does not have is told by who sends the record.
@@ -239,7 +239,7 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
                 _check_topic(topic)
         if partitioner is None:
             return topic, _KAFKAS_CHOICE
-        return topic, _partitions_of(partitioner(topic, key, value, task.num_partitions(topic)))
+        return topic, partitions_of(partitioner(topic, key, value, task.num_partitions(topic)))
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:

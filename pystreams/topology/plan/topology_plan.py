@@ -264,14 +264,19 @@ class TopologyPlan:
     def serdes_of_topic(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None] | None:
         """Return the serdes of a topic (by real name); None where nothing reads or writes it.
 
-        Those of the source that reads it, else of the first sink that writes to it; None in them
-        stands for the configured default.
+        Those of the source that reads it, of tasks or of a global store, else of the first sink
+        that writes to it; None in them stands for the configured default.
         """
-        source = self.source_of_topic(topic)
+        source = self.source_of_topic(topic) or self._global_source_of(topic)
         if source is not None:
             return source.key_serde, source.value_serde
         sinks = self.written_topics().get(topic)
         return (sinks[0].key_serde, sinks[0].value_serde) if sinks else None
+
+    def _global_source_of(self, topic: str) -> SourceNode | None:
+        nodes = self.topology.nodes.values()
+        sources = (node for node in nodes if isinstance(node, SourceNode) and node.is_global)
+        return next((node for node in sources if topic in node.topics), None)
 
     def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
         """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""

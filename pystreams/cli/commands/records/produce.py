@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -17,10 +17,16 @@ from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.rate import counted
 
 if TYPE_CHECKING:
-    from pystreams.cli.application.topic_serdes import TopicSerdes
+    from pystreams.cli.application.record_partitions import RecordPartitions
+    from pystreams.cli.application.topic_serdes import TopicSerdes, TopologyTopic
     from pystreams.config import StreamsConfig
-    from pystreams.record import ProducedRecord
+    from pystreams.record import OutputBuffer, ProducedRecord
+    from pystreams.runtime.ports import ProducerPort
     from pystreams.topology.graph.topology import Topology
+    from pystreams.topology.plan.topology_plan import TopologyPlan
+
+    _Numbered = tuple[int, ProducedRecord]
+    _Placed = tuple[ProducedRecord, Sequence[int | None]]
 
 _BATCH_RECORDS = 10_000
 
@@ -31,7 +37,7 @@ _BATCH_RECORDS = 10_000
 @click.option(
     "--from-file",
     "file",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("rb"),
     default="-",
     metavar="PATH",
     help="A file of lines; standard input if not given.",
@@ -44,14 +50,15 @@ _BATCH_RECORDS = 10_000
     "what `pystreams consume --json` prints.",
 )
 @application_options
-def produce(topic: str, *, file: TextIO, as_json: bool, application: ApplicationOptions) -> None:
+def produce(topic: str, *, file: BinaryIO, as_json: bool, application: ApplicationOptions) -> None:
     """Write records into TOPIC of a topology, with the serdes that it reads or writes it with.
 
     A line is a record: its key, a tab, its value; or only its value, and the key is null. Values of
     classes and of JSON are JSON, numbers are numbers. With --json each line is a whole record, and
     a "value" of null is a tombstone. Empty lines are passed over. Headers are [["name", "text"]] or
     {"name": "text"}; bytes that are no text are {"base64": "..."}, the key of a window is
-    {"key": ..., "window": {"start": ms, "end": ms}}.
+    {"key": ..., "window": {"start": ms, "end": ms}}. The partition is that which the topology's
+    sink chooses: by its partitioner, or the key's, of a windowed key that of the key inside.
 
     With --dev topics that are missing are created, as `pystreams run --dev` does.
 
@@ -72,15 +79,24 @@ def produce(topic: str, *, file: TextIO, as_json: bool, application: Application
     """
     configure_logging("warning", "auto")
     with streams_errors_as_exit_codes():
+        from pystreams.cli.application.record_partitions import partitions_of_records
+
         loaded, config = load_application(application)
-        serdes = _checked(loaded.topology, config, topic, dev=application.dev)
+        plan, found = _checked(loaded.topology, config, topic, dev=application.dev)
+        choose = partitions_of_records(plan, config, found)
         lines = _typed_lines(file) if file.isatty() else file
-        count = _write(config, topic, _records(lines, topic, serdes, as_json=as_json), file)
+        placed = _placed(_records(lines, topic, found.serdes, as_json=as_json), choose)
+        count, dropped = _write(config, topic, placed, file)
     click.echo(f"Wrote {counted(count, 'record')} to {topic}", err=True)
+    if dropped:
+        what = f"Dropped {counted(dropped, 'record')}, for which the sink's partitioner chose"
+        click.echo(f"{what} no partition", err=True)
 
 
-def _checked(topology: Topology, config: StreamsConfig, topic: str, *, dev: bool) -> TopicSerdes:
-    """Return the serdes of a topic that exists; with `--dev` it is made to."""
+def _checked(
+    topology: Topology, config: StreamsConfig, topic: str, *, dev: bool
+) -> tuple[TopologyPlan, TopologyTopic]:
+    """Return what is known of a topic that exists; with `--dev` it is made to."""
     from pystreams.cli.application.development_broker import create_missing_topics
     from pystreams.cli.application.topic_serdes import checked_topic
     from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -90,18 +106,18 @@ def _checked(topology: Topology, config: StreamsConfig, topic: str, *, dev: bool
         for created in create_missing_topics(topology, config):
             count = created.num_partitions
             click.echo(f"Created topic {created.name} (partitions: {count})", err=True)
-    return checked_topic(plan, config, topic).serdes
+    return plan, checked_topic(plan, config, topic)
 
 
-def _typed_lines(file: TextIO) -> Iterator[str]:
+def _typed_lines(file: BinaryIO) -> Iterator[bytes]:
     click.echo("One record a line: KEY<tab>VALUE, or VALUE. Ctrl-D ends it.", err=True)
     yield from file
 
 
 def _records(
-    lines: Iterable[str], topic: str, serdes: TopicSerdes, *, as_json: bool
-) -> Iterator[ProducedRecord]:
-    """Give each line as a record.
+    lines: Iterable[bytes], topic: str, serdes: TopicSerdes, *, as_json: bool
+) -> Iterator[_Numbered]:
+    """Give each line as a record, with its number.
 
     Raises:
         StreamsError: A line does not fit; names it.
@@ -111,13 +127,36 @@ def _records(
     clock = SystemClock()
     made = record_of if as_json else _record_of_text
     for number, line in enumerate(lines, 1):
-        text = line.rstrip("\r\n")
-        if not text:
-            continue
-        try:
-            yield made(text, topic, serdes, clock.now_ms())
-        except ValueError as error:
-            raise StreamsError(f"line {number} of the input: {error}") from None
+        with _naming(number):
+            text = _text_of(line).rstrip("\r\n")
+            record = made(text, topic, serdes, clock.now_ms()) if text else None
+        if record is not None:
+            yield number, record
+
+
+def _placed(records: Iterator[_Numbered], choose: RecordPartitions) -> Iterator[_Placed]:
+    """Give each record with its partitions; raises as `_records`."""
+    for number, record in records:
+        with _naming(number):
+            partitions = choose(record)
+        yield record, partitions
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise StreamsError(f"line {number} of the input: {error}") from None
+
+
+def _text_of(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        byte, position = line[error.start], error.start + 1
+        what = f"it is not UTF-8 text (byte 0x{byte:02x} at position {position})"
+        raise ValueError(what) from None
 
 
 def _record_of_text(text: str, topic: str, serdes: TopicSerdes, time_ms: int) -> ProducedRecord:
@@ -135,28 +174,40 @@ def _record_of_text(text: str, topic: str, serdes: TopicSerdes, time_ms: int) ->
 
 
 def _write(
-    config: StreamsConfig, topic: str, records: Iterator[ProducedRecord], source: TextIO
-) -> int:
-    """Write the records; return how many. Those before one that fails are written, too."""
+    config: StreamsConfig, topic: str, placed: Iterator[_Placed], source: BinaryIO
+) -> tuple[int, int]:
+    """Write the records; return how many, and how many go to no partition.
+
+    Those before one that fails are written, too.
+    """
     from pystreams.record import OutputBuffer
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     clients = ConfluentClients(config)
     client_id = f"{config.application_id}-produce"
-    buffer = OutputBuffer(topic)
+    buffers: dict[int | None, OutputBuffer] = {}
     # What somebody types is written line by line.
     most = 1 if source.isatty() else _BATCH_RECORDS
-    count = 0
+    count = dropped = 0
     with closing(clients.producer(client_id, None, [topic])) as producer:
         try:
-            for record in records:
-                buffer.records.append(record)
-                count += 1
-                if len(buffer.records) >= most:
-                    producer.send(buffer)
+            for record, partitions in placed:
+                for partition in partitions:
+                    if partition not in buffers:
+                        buffers[partition] = OutputBuffer(topic, partition)
+                    buffers[partition].records.append(record)
+                count += bool(partitions)
+                dropped += not partitions
+                if (count + dropped) % most == 0:
+                    _send(producer, buffers)
                     if most == 1:
                         producer.flush()
         finally:
-            producer.send(buffer)
+            _send(producer, buffers)
             producer.flush()
-    return count
+    return count, dropped
+
+
+def _send(producer: ProducerPort, buffers: Mapping[int | None, OutputBuffer]) -> None:
+    for buffer in buffers.values():
+        producer.send(buffer)
