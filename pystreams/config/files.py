@@ -42,7 +42,7 @@ def read_config_file(path: Path) -> dict[str, Any]:
         ConfigError: The file can't be read, or its form is wrong. Names the file and the line.
     """
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"configuration file {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -136,3 +136,17 @@ def test_variables_of_other_meaning_are_left_alone() -> None:
 def test_a_misspelt_variable_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean PYSTREAMS_COMMIT_INTERVAL_MS"):
         from_environment({"PYSTREAMS_COMIT_INTERVAL_MS": "250"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("app.properties", "commit.interval.ms=3\n"), ("app.toml", "commit.interval.ms = 3\n")],
+)
+def test_a_byte_order_mark_is_no_part_of_the_first_key(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8-sig")
+    needed = {"application.id": "orders", "bootstrap.servers": "a:1"}
+    made = StreamsConfig.of({**needed, **read_config_file(file)})
+    assert made.commit_interval_ms == 3
