@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -51,6 +52,8 @@ class Queue:
         ):
             headers = [
                 ("own", b"1"),
+                ("own", b"2"),
+                ("none", None),
                 (HEADER_EXCEPTION, exception.encode()),
                 (HEADER_MESSAGE, b"why"),
                 (HEADER_TOPIC, topic.encode()),
@@ -82,7 +85,7 @@ def test_dead_letters_are_shown_with_their_cause(queue: Queue) -> None:
 
     [letter] = map(json.loads, answer.stdout.splitlines())
     assert (letter["key"], letter["value"], letter["partition"]) == ("k", "v\\xff", 1)
-    assert letter["headers"] == {"own": "1"}
+    assert letter["headers"] == [["own", "1"], ["own", "2"], ["none", None]]
     assert letter["cause"] == {
         "topic": "orders",
         "exception": "KeyError",
@@ -175,6 +178,20 @@ def test_each_letter_goes_back_once_whatever_was_meant_before(broker: Developmen
     source.redrive()
     assert source.totals() == [0, 1, 2, 3, 4, 5]
     assert source.redrive() == "Redrove nothing\nLeft alone 6 records: redriven before\n"
+
+
+def test_a_condition_sees_the_last_header_of_a_name_and_all_of_them(queue: Queue) -> None:
+    conditions = {
+        "headers['own'] == '2'": 3,
+        "headers['own'] == '1'": 0,
+        "('own', '1') in all_headers": 3,
+        "('own', '3') in all_headers": 0,
+    }
+
+    for condition, letters in conditions.items():
+        answer = queue.invoke("redrive", queue.name, "--dry-run", "--where", condition)
+        left = re.findall(r"Left alone (\d+) record", answer.stdout)
+        assert (answer.exit_code, sum(map(int, left))) == (0, letters), answer.output
 
 
 def test_a_record_that_fails_again_keeps_its_id_and_is_counted(broker: DevelopmentBroker) -> None:

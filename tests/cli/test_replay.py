@@ -279,6 +279,19 @@ def test_a_key_of_a_store_is_followed_from_the_repartition_topic_on(shop: Shop) 
     assert _summary(lines) | {"written": {}} == {"records": 10, "followed": 3, "written": {}}
 
 
+def test_json_tells_all_headers_of_a_record_in_their_order(shop: Shop) -> None:
+    shop.create_topics()
+    topic, headers = f"{shop.name}-orders", [("h", b"1"), ("h", b"2"), ("raw", b"\xff")]
+    writer = writer_of(shop.servers, topic)
+    writer.write(topic, '{"total": 1, "of": "tea"}', "c1", headers=headers)
+    writer.flush()
+    lines = shop.replayed("--from", "0", "--key", "c1")
+
+    writes = [line["write"] for line in lines if "write" in line]
+    (total,) = (write for write in writes if write["topic"] == f"{shop.name}-totals")
+    assert total["headers"] == [["h", "1"], ["h", "2"], ["raw", {"base64": "/w=="}]]
+
+
 def test_text_shows_a_line_a_hop_below_the_record_it_comes_of(shop: Shop) -> None:
     shop.create_topics()
     shop.order(range(2))

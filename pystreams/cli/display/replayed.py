@@ -11,7 +11,7 @@ import click
 
 from pystreams.cli.display.tables import show_table
 from pystreams.ids import TopicPartition
-from pystreams.readable_values import json_of_value, text_of_value
+from pystreams.readable_values import json_of_value, plain_of_value, text_of_value
 from pystreams.testing.trace import Hop, StateChange, TraceEvent, Written
 
 _INDENT = "  "
@@ -118,7 +118,7 @@ def _as_json(event: TraceEvent) -> tuple[str, dict[str, Any]]:
         told = event._asdict()
         return "change", {**told, **told.pop("times")}
     told = event._asdict()
-    told["headers"] = dict(event.headers)
+    told["headers"] = [[name, plain_of_value(data)] for name, data in event.headers]
     return "write", told
 
 

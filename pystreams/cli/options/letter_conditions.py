@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pystreams.record import ConsumedMessage
 
 NAMES = (
-    "topic, partition, offset, exception, message, attempt, key, value, data, headers, timestamp"
+    "topic, partition, offset, exception, message, attempt, key, value, data, headers, "
+    "all_headers, timestamp"
 )
 
 
@@ -75,7 +76,8 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
         "key": text_of_bytes(letter.key()),
         "value": text_of_bytes(letter.value()),
         "data": _data(letter.value()),
-        "headers": {name: text_of_bytes(data) for name, data in letter.headers() or ()},
+        "headers": dict(header_pairs(letter)),
+        "all_headers": header_pairs(letter),
         "timestamp": letter.timestamp()[1],
     }
 
@@ -88,6 +90,11 @@ def _data(value: bytes | None) -> Any:
         return None if value is None else orjson.loads(value)
     except orjson.JSONDecodeError:
         return None
+
+
+def header_pairs(letter: ConsumedMessage) -> list[tuple[str, str | None]]:
+    """Return a letter's headers in their order; several may have one name."""
+    return [(name, text_of_bytes(data)) for name, data in letter.headers() or ()]
 
 
 def text_of_bytes(data: bytes | None) -> str | None:

@@ -17,6 +17,7 @@ from pystreams.cli.options.letter_conditions import (
     NAMES,
     LetterCondition,
     condition_of,
+    header_pairs,
     text_of_bytes,
 )
 from pystreams.kernel.clock import SystemClock
@@ -112,7 +113,8 @@ def list_causes(queue: str, *, wanted: Wanted, application: ApplicationOptions) 
 def show(queue: str, *, wanted: Wanted, limit: int | None, application: ApplicationOptions) -> None:
     """Print the dead letters of QUEUE with their causes, each as a JSON object.
 
-    Bytes of keys, values and headers that are not UTF-8 are written as \\xNN.
+    Headers are pairs in their order. Bytes of keys, values and headers that are not UTF-8 are
+    written as \\xNN.
 
     \b
     Examples:
@@ -153,12 +155,13 @@ def redrive(
     A record that fails again is a new letter.
 
     In EXPR, `data` is the value as JSON, None if it is none; `attempt` how often the record was
-    redriven before.
+    redriven before; `headers` has the last of each name, `all_headers` all, as pairs.
 
     \b
     Examples:
       pystreams dlq redrive orders-dead --exception TimeoutError --dry-run --dev
       pystreams dlq redrive orders-dead --where "data and data['total'] > 3" --dev
+      pystreams dlq redrive orders-dead --where "('tag', 'a') in all_headers" --dry-run --dev
       pystreams dlq redrive orders-dead --where "attempt < 3" -c bootstrap.servers=kafka:9092
     """
     from pystreams.runtime.maintenance import redrive as redriving
@@ -200,11 +203,7 @@ def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
     from pystreams.readable_values import json_of_value
     from pystreams.runtime.core.failures.dead_letters import ERROR_HEADERS
 
-    own = {
-        name: text_of_bytes(data)
-        for name, data in message.headers() or ()
-        if name not in ERROR_HEADERS
-    }
+    own = [pair for pair in header_pairs(message) if pair[0] not in ERROR_HEADERS]
     record: dict[str, Any] = {
         "partition": message.partition(),
         "offset": message.offset(),
