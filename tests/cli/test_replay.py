@@ -88,8 +88,7 @@ class Shop:
             writer.write(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
         writer.flush()
 
-    def run_until(self, totals: int, sold: int) -> None:
-        """Let the live application run until it has written so many records."""
+    def application(self) -> KafkaStreams:
         loaded = load_topology(str(self.file))
         config = {
             **loaded.config,
@@ -98,7 +97,11 @@ class Shop:
             "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 100,
         }
-        with KafkaStreams(loaded.topology, config):
+        return KafkaStreams(loaded.topology, config)
+
+    def run_until(self, totals: int, sold: int) -> None:
+        """Let the live application run until it has written so many records."""
+        with self.application():
             wait_until(lambda: len(self.written("totals")) >= totals, f"{totals} totals")
             wait_until(lambda: len(self.written("sold")) >= sold, f"{sold} counts")
 
@@ -216,7 +219,30 @@ def test_a_store_to_which_nothing_came_lately_is_as_far_as_the_others(shop: Shop
     answer = shop.replay("--state", str(shop.directory / "state"))
 
     assert answer.exit_code == 0, answer.output
-    assert "5 records replayed" in answer.stdout
+    assert "\n5 records replayed" in answer.stdout
+    assert answer.stderr == ""
+
+
+def test_stores_that_were_restored_before_the_application_stopped_are_as_far_as_it_was(
+    shop: Shop,
+) -> None:
+    shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
+    shop.create_topics()
+    state, flushed = shop.directory / "state", shop.directory / "flushed"
+    shop.order(range(10))
+    shop.run_until(totals=0, sold=10)
+    shutil.copytree(state, flushed)
+    shop.order(range(10, 20))
+    shop.run_until(totals=0, sold=20)
+    # As after a kill; the next start restores, and finds no input.
+    shutil.rmtree(state)
+    shutil.copytree(flushed, state)
+    with shop.application() as streams:
+        wait_until(lambda: streams.state.name == "RUNNING", "the restored application")
+    shop.order(range(20, 25))
+    answer = shop.replay("--state", str(state))
+
+    assert "\n5 records replayed" in answer.stdout, answer.output
     assert answer.stderr == ""
 
 
@@ -231,7 +257,7 @@ def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_
     shop.order(range(10, 15))
     answer = shop.replay("--state", str(shop.directory / "state"))
 
-    assert "5 records replayed" in answer.stdout
+    assert "\n5 records replayed" in answer.stdout
     assert answer.stderr == (
         "Note: nothing tells which input is in store sold: it came by way of a repartition topic, "
         "or of a backfill\n"

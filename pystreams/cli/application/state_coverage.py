@@ -1,9 +1,10 @@
 """Which input the stores of a state directory hold: each is flushed in its own time.
 
-    store    flushed at   changelog since      a slice may begin at
-    big           21,694   goes on              21,694: else records are missing, or count twice
-    rare             120   nothing              120 to 21,694: what came since did not concern it
+    store    says      changelog since      a slice may begin at
+    big      21,694    goes on              21,694: else records are missing, or count twice
+    rare        120    nothing              120 to where the group is: nothing that came changed it
 
+A store says how far it was when it last wrote, not when it was restored or nothing concerned it.
 A slice begins where no store lacks a record, so at the oldest of those whose changelog goes on.
 What is between that and where another store was flushed counts twice in that one.
 """
@@ -11,7 +12,7 @@ What is between that and where another store was flushed counts twice in that on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +46,7 @@ class CoveredInput(NamedTuple):
 def covered_input(
     flushed: Sequence[FlushedStore], plan: TopologyPlan, config: StreamsConfig
 ) -> CoveredInput:
-    """Return which input stores hold; asks the broker for changelogs where they disagree.
+    """Return which input stores hold; asks the broker what they lack.
 
     Raises:
         StreamsError: No broker answers.
@@ -62,30 +63,24 @@ def covered_input(
             untold.add(store.name)
         for at in read:
             if at.topic not in internal and not _says_nothing(store):
-                next_offsets[at][store] = store.position.offsets.get(at, -1) + 1
-    behind = {
-        store
-        for told in next_offsets.values()
-        for store, offset in told.items()
-        if offset < max(told.values())
-    }
-    unchanged = _unchanged_since(behind, plan, config)
-    covered = {
-        at: {
-            store.name: Coverage(offset, max(told.values()) if store in unchanged else offset)
+                own = at == store.changelog
+                last = store.changelog_offset if own else store.position.offsets.get(at, -1)
+                next_offsets[at][store] = last + 1
+    ends = _Changelogs(config)
+    covered = {}
+    for at, told in next_offsets.items():
+        furthest = max(*told.values(), ends.committed.get(at, 0))
+        covered[at] = {
+            store.name: Coverage(offset, furthest if ends.are_in(store) else offset)
             for store, offset in told.items()
         }
-        for at, told in next_offsets.items()
-    }
     return CoveredInput(covered, sorted(untold))
 
 
 def _concerns(at: TopicPartition, store: FlushedStore, plan: TopologyPlan) -> bool:
     """Return whether a store holds what comes of a partition, or is restored from it alone."""
-    part = plan.subtopology_of_store(store.name)
-    restored_from = None if part is None else plan.source_changelogs(part).get(store.name)
-    if restored_from is not None:
-        return at.topic == restored_from
+    if store.changelog.topic != plan.changelog_topic(store.name):
+        return at == store.changelog
     return store.name in plan.stores_reached_from(at.topic)
 
 
@@ -94,33 +89,43 @@ def _says_nothing(store: FlushedStore) -> bool:
     return not store.position and bool(store.records)
 
 
-def _unchanged_since(
-    stores: Iterable[FlushedStore], plan: TopologyPlan, config: StreamsConfig
-) -> set[FlushedStore]:
-    """Return the stores whose changelogs have nothing that is not in them."""
-    from pystreams.runtime.adapters.client_factory import ConfluentClients
-    from pystreams.runtime.maintenance.topic_records import records_of
+class _Changelogs:
+    """What the broker has beyond the stores.
 
-    logged = plan.changelogs()
-    changelogs = {
-        TopicPartition(topic, store.task_id.partition): store
-        for store in stores
-        if (topic := plan.changelog_topic(store.name)) in logged
-    }
-    if not changelogs:
-        return set()
-    clients = ConfluentClients(config)
-    counts = clients.admin().partition_counts()
-    there = [at for at in changelogs if at.partition < counts.get(at.topic, 0)]
-    ranges = clients.admin().offset_ranges(there)
-    unchanged = set()
-    with closing(clients.history_consumer(f"{config.application_id}-replay")) as consumer:
-        for at in there:
-            store, held = changelogs[at], ranges[at]
-            next_offset = store.changelog_offset + 1
-            first = max(next_offset, held.beginning)
-            # Behind the last record there may be markers of transactions: it has to be read.
-            more = next(records_of(consumer, {at: first}, {at: held.end}), None)
-            if more is None and next_offset <= held.end:
-                unchanged.add(store)
-    return unchanged
+    Attributes:
+        committed: How far the group has come. It was asked before any changelog, so that a store
+            whose changelog has nothing more holds all that came before.
+    """
+
+    def __init__(self, config: StreamsConfig) -> None:
+        from pystreams.runtime.adapters.client_factory import ConfluentClients
+
+        self._client_id = f"{config.application_id}-replay"
+        self._clients = ConfluentClients(config)
+        self._admin = self._clients.admin()
+        held = self._admin.committed_offsets(config.application_id)
+        self.committed = {at: offset.next_offset for at, offset in held.items()}
+        self._counts = self._admin.partition_counts()
+        self._known: dict[FlushedStore, bool] = {}
+
+    def are_in(self, store: FlushedStore) -> bool:
+        """Return whether a store has all that its changelog has."""
+        if store not in self._known:
+            self._known[store] = self._is_in(store)
+        return self._known[store]
+
+    def _is_in(self, store: FlushedStore) -> bool:
+        from pystreams.runtime.maintenance.topic_records import records_of
+
+        changelog = store.changelog
+        if changelog.partition >= self._counts.get(changelog.topic, 0):
+            return False  # It has none, or that is gone.
+        held = self._admin.offset_ranges([changelog])[changelog]
+        next_offset = store.changelog_offset + 1
+        if next_offset >= held.end:
+            return next_offset == held.end
+        first = max(next_offset, held.beginning)
+        # Behind the last record there may be markers of transactions: it has to be read.
+        with closing(self._clients.history_consumer(self._client_id)) as consumer:
+            more = records_of(consumer, {changelog: first}, {changelog: held.end})
+            return next(more, None) is None

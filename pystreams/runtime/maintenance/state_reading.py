@@ -98,13 +98,15 @@ class FlushedStore:
     Attributes:
         records: Changelog records that restore it.
         position: Which input that reflects; empty where it does not say.
-        changelog_offset: That of the last changelog record in it; -1 if it has none.
+        changelog: What restores it: of a table without a changelog of its own, its topic.
+        changelog_offset: That of the last record of it in the store; -1 if there is none.
     """
 
     task_id: TaskId
     name: str
     records: list[ProducedRecord]
     position: Position
+    changelog: TopicPartition
     changelog_offset: int
 
 
@@ -160,6 +162,9 @@ class StateReader:
             there = ", ".join(sorted({store.name for store in stores}))
             raise StreamsError(f"there is no store {name!r} in the directory (there is: {there})")
         self._topic = plan.changelog_topic(name)
+        part = plan.subtopology_of_store(name)
+        sources = {} if part is None else plan.source_changelogs(part)
+        self._restored_from = sources.get(name, self._topic)
         self._config = config
         spec = self._builder.spec
         self._serdes = spec.filled_serdes(config.default_key_serde, config.default_value_serde)
@@ -193,7 +198,7 @@ class StateReader:
             StateStoreError: As `entries`.
         """
         for stored in self._stores:
-            changelog = TopicPartition(self._topic, stored.task_id.partition)
+            changelog = TopicPartition(self._restored_from, stored.task_id.partition)
             with self._opened(stored) as store:
                 offset = store.committed_offset(changelog)
                 yield FlushedStore(
@@ -201,6 +206,7 @@ class StateReader:
                     stored.name,
                     list(store.changelog_records()),
                     store.position,
+                    changelog,
                     -1 if offset is None else offset,
                 )
 
