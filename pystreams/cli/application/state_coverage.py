@@ -57,8 +57,15 @@ def covered_input(
     internal = plan.repartition_topics()
     next_offsets: dict[TopicPartition, dict[FlushedStore, int]] = defaultdict(dict)
     untold: set[str] = set()
+    concerned = {
+        topic: set(plan.stores_reached_from(topic))
+        for topic in {at.topic for read in inputs.values() for at in read}
+    }
     for store in flushed:
-        read = [at for at in inputs[store.task_id] if _concerns(at, store, plan)]
+        if store.changelog.topic == plan.changelog_topic(store.name):
+            read = {at for at in inputs[store.task_id] if store.name in concerned[at.topic]}
+        else:
+            read = inputs[store.task_id] & {store.changelog}  # What restores it is its input.
         if not read or any(at.topic in internal for at in read) or _says_nothing(store):
             untold.add(store.name)
         for at in read:
@@ -66,22 +73,15 @@ def covered_input(
                 own = at == store.changelog
                 last = store.changelog_offset if own else store.position.offsets.get(at, -1)
                 next_offsets[at][store] = last + 1
-    ends = _Changelogs(config)
+    committed, complete = _progress(flushed, config)
     covered = {}
     for at, told in next_offsets.items():
-        furthest = max(*told.values(), ends.committed.get(at, 0))
+        furthest = max(*told.values(), committed.get(at, 0))
         covered[at] = {
-            store.name: Coverage(offset, furthest if ends.are_in(store) else offset)
+            store.name: Coverage(offset, furthest if store in complete else offset)
             for store, offset in told.items()
         }
     return CoveredInput(covered, sorted(untold))
-
-
-def _concerns(at: TopicPartition, store: FlushedStore, plan: TopologyPlan) -> bool:
-    """Return whether a store holds what comes of a partition, or is restored from it alone."""
-    if store.changelog.topic != plan.changelog_topic(store.name):
-        return at == store.changelog
-    return store.name in plan.stores_reached_from(at.topic)
 
 
 def _says_nothing(store: FlushedStore) -> bool:
@@ -89,43 +89,36 @@ def _says_nothing(store: FlushedStore) -> bool:
     return not store.position and bool(store.records)
 
 
-class _Changelogs:
-    """What the broker has beyond the stores.
+def _progress(
+    stores: Sequence[FlushedStore], config: StreamsConfig
+) -> tuple[dict[TopicPartition, int], set[FlushedStore]]:
+    """Return how far the group has come, and the stores that have all of their changelogs.
 
-    Attributes:
-        committed: How far the group has come. It was asked before any changelog, so that a store
-            whose changelog has nothing more holds all that came before.
+    The group is asked first: a store that has all of its changelog holds all that came before.
     """
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.runtime.maintenance.topic_records import records_of
 
-    def __init__(self, config: StreamsConfig) -> None:
-        from pystreams.runtime.adapters.client_factory import ConfluentClients
+    clients = ConfluentClients(config)
+    admin = clients.admin()
+    held = admin.committed_offsets(config.application_id)
+    committed = {at: offset.next_offset for at, offset in held.items()}
+    counts = admin.partition_counts()
+    there = [at for at in (store.changelog for store in stores) if _exists(at, counts)]
+    ranges = admin.offset_ranges(there)
+    complete = set()
+    with closing(clients.history_consumer(f"{config.application_id}-replay")) as consumer:
+        for store in stores:
+            at, next_offset = store.changelog, store.changelog_offset + 1
+            if at not in ranges or next_offset > ranges[at].end:
+                continue  # It has none; or that is gone, and this is another one.
+            first = max(next_offset, ranges[at].beginning)
+            # Behind the last record there may be markers of transactions: it has to be read.
+            more = records_of(consumer, {at: first}, {at: ranges[at].end})
+            if next(more, None) is None:
+                complete.add(store)
+    return committed, complete
 
-        self._client_id = f"{config.application_id}-replay"
-        self._clients = ConfluentClients(config)
-        self._admin = self._clients.admin()
-        held = self._admin.committed_offsets(config.application_id)
-        self.committed = {at: offset.next_offset for at, offset in held.items()}
-        self._counts = self._admin.partition_counts()
-        self._known: dict[FlushedStore, bool] = {}
 
-    def are_in(self, store: FlushedStore) -> bool:
-        """Return whether a store has all that its changelog has."""
-        if store not in self._known:
-            self._known[store] = self._is_in(store)
-        return self._known[store]
-
-    def _is_in(self, store: FlushedStore) -> bool:
-        from pystreams.runtime.maintenance.topic_records import records_of
-
-        changelog = store.changelog
-        if changelog.partition >= self._counts.get(changelog.topic, 0):
-            return False  # It has none, or that is gone.
-        held = self._admin.offset_ranges([changelog])[changelog]
-        next_offset = store.changelog_offset + 1
-        if next_offset >= held.end:
-            return next_offset == held.end
-        first = max(next_offset, held.beginning)
-        # Behind the last record there may be markers of transactions: it has to be read.
-        with closing(self._clients.history_consumer(self._client_id)) as consumer:
-            more = records_of(consumer, {changelog: first}, {changelog: held.end})
-            return next(more, None) is None
+def _exists(at: TopicPartition, counts: Mapping[str, int]) -> bool:
+    return at.partition < counts.get(at.topic, 0)
