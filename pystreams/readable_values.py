@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import enum
+import json
 import math
 import uuid
 from collections.abc import Callable
@@ -92,8 +93,8 @@ def json_of_value(value: Any) -> bytes:
     Numbers that JSON has not are "NaN", "Infinity" and "-Infinity", wherever they are.
     """
     data = orjson.dumps(value, default=_plain, option=_OPTIONS)
-    # Null is what orjson makes of them; most values have none.
-    if _NULL not in data:
+    # Null is what orjson makes of them.
+    if _NULL not in data or _is_all_in_json(value):
         return data
     return orjson.dumps(_with_names(value), default=_plain, option=_OPTIONS)
 
@@ -179,6 +180,15 @@ def _refused(text: str, serde: Serde[Any], why: str) -> ValueError:
     return ValueError(f"{text!r} does not fit {serde!r}: {why}")
 
 
+def _is_all_in_json(value: Any) -> bool:
+    """Return whether JSON has all numbers of a value; False where that can't be told soon."""
+    try:
+        _FINITE.encode(value)
+    except (ValueError, TypeError):  # TypeError: a key of a type that it does not know.
+        return False
+    return True
+
+
 def _with_names(value: Any) -> Any:
     """Return a value for JSON in which numbers that JSON has not are their names."""
     if isinstance(value, float):
@@ -188,9 +198,18 @@ def _with_names(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_names(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in fields(value) if not field.name.startswith("_")]
-        return {name: _with_names(getattr(value, name)) for name in names if hasattr(value, name)}
+        return {name: _with_names(item) for name, item in _items_of(value)}
     return value if isinstance(value, _SCALARS) else _with_names(_plain(value))
+
+
+def _items_of(value: Any) -> list[tuple[str, Any]]:
+    """Return what orjson writes of a dataclass."""
+    names = getattr(value, "__dict__", None) or [field.name for field in fields(value)]
+    return [
+        (name, getattr(value, name))
+        for name in names
+        if not name.startswith("_") and hasattr(value, name)
+    ]
 
 
 def _with_numbers(plain: Any) -> Any:
@@ -219,3 +238,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset | tuple):
         return list(value)
     return str(value)
+
+
+def _numbers_in(value: Any) -> Any:
+    """Return what is in a value that Python's JSON does not know."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return dict(_items_of(value))
+    return None if isinstance(value, _SCALARS) else _plain(value)
+
+
+_FINITE = json.JSONEncoder(allow_nan=False, check_circular=False, default=_numbers_in)
+"""Fails with numbers that JSON has not, which orjson makes null in silence."""

@@ -13,7 +13,9 @@ import socket
 from typing import Any
 
 _AT_ONCE = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
-_MOST_BYTES = 65_536
+_READ_BYTES = 65_536
+_SENT_BYTES = 262_144
+"""At most, at a time."""
 # Functions of a `PyDLL` run with the lock.
 _SYSTEM = ctypes.PyDLL(None, use_errno=True)
 _recv, _send = _SYSTEM.recv, _SYSTEM.send
@@ -35,7 +37,7 @@ class LockKeepingSocket(socket.socket):
 
     def __init__(self, fileno: int, buffer: ctypes.Array[ctypes.c_char] | None = None) -> None:
         super().__init__(fileno=fileno)
-        self._buffer = buffer or ctypes.create_string_buffer(_MOST_BYTES)
+        self._buffer = buffer or ctypes.create_string_buffer(_READ_BYTES)
         self._address = ctypes.addressof(self._buffer)
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -45,7 +47,7 @@ class LockKeepingSocket(socket.socket):
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         """Return what has come, at most so many bytes; none at the end of the stream."""
-        size = min(bufsize, _MOST_BYTES)
+        size = min(bufsize, _READ_BYTES)
         read: int = _recv(self.fileno(), self._address, size, flags | _AT_ONCE)
         if read < 0:
             raise _last_error()
@@ -53,7 +55,7 @@ class LockKeepingSocket(socket.socket):
 
     def send(self, data: Any, flags: int = 0, /) -> int:
         """Send what there is room for, and return how many bytes that are."""
-        given = bytes(data)
+        given = bytes(memoryview(data)[:_SENT_BYTES])
         written: int = _send(self.fileno(), given, len(given), flags | _AT_ONCE)
         if written < 0:
             raise _last_error()

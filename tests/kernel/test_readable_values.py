@@ -8,7 +8,7 @@ import pickle
 import struct
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -203,6 +203,25 @@ def test_numbers_that_are_none_have_their_names_within_values_too(value: Any, js
     """JSON's writers make null of them, which says that there is nothing."""
     assert json_of_value(value).decode() == json
     assert text_of_value({"in": [value]}) == f'{{"in":[{json}]}}'
+
+
+@dataclass
+class Amount:
+    amount: float | None
+    note: str = "x"
+
+
+def test_a_value_is_shown_alike_whether_a_null_or_a_number_that_is_none_is_in_it() -> None:
+    """What was set on it later is shown, too, as in a value of which orjson can write all."""
+    shown = []
+    for number in (1.5, None, math.nan):
+        value = Amount(number)
+        value.total = 3  # type: ignore[attr-defined]
+        shown.append(json.loads(json_of_value([value, {"at": date(2026, 1, 2)}, {1: None}])))
+    assert [row[0] for row in shown] == [
+        {"amount": amount, "note": "x", "total": 3} for amount in (1.5, None, "NaN")
+    ]
+    assert all(row[1:] == [{"at": "2026-01-02"}, {"1": None}] for row in shown)
 
 
 DOUBLES: Serde[dict[str, float]] = serde_of(

@@ -213,7 +213,7 @@ class StreamThread:
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()
-        if self._manager.assigned.are_known_now():
+        if self._manager.assigned.is_to_be_asked:
             self._take_assigned()
         if self._group.ready:
             self._manager.advance()
@@ -249,7 +249,7 @@ class StreamThread:
         self._group.shared_out()
 
     def _take_assigned(self) -> None:
-        self._commit(leaving=True)
+        self._commit(leaving=True)  # An answer may take longer than a transaction may.
         self._manager.take_assigned()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:

@@ -42,6 +42,11 @@ class AssignedPartitions:
         """Whether it is not known which tasks the partitions make; any thread may ask."""
         return self._waits_since_ms is not None
 
+    @property
+    def is_to_be_asked(self) -> bool:
+        """Whether they wait, and it is time to ask brokers again."""
+        return self.waits and self._clock.monotonic_ms() >= self._ask_at_ms
+
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions."""
         self.partitions.update(partitions)
@@ -54,11 +59,6 @@ class AssignedPartitions:
         """Give all partitions up."""
         self.partitions.clear()
         self._waits_since_ms = None
-
-    def are_known_now(self) -> bool:
-        """Ask again, if they wait and it is time; return whether brokers tell, who did not."""
-        due = self.waits and self._clock.monotonic_ms() >= self._ask_at_ms
-        return due and self.tasks() is not None
 
     def tasks(self) -> dict[TaskId, list[TopicPartition]] | None:
         """Return the tasks all of whose partitions are assigned; None while no broker tells.

@@ -25,8 +25,10 @@ class Client:
         self.refusals: dict[int, int] = {}
         self.at: dict[int, int] = {}
         self.fetched: set[int] = set()
+        self.seeks = 0
 
     def seek(self, partition: KafkaPartition) -> None:
+        self.seeks += 1
         if (code := self.refusals.get(partition.partition)) is not None:
             raise KafkaException(KafkaError(code))
         self.at[partition.partition] = partition.offset
@@ -70,6 +72,21 @@ def test_what_can_not_be_moved_is_not_fetched_before_it_was(
     assert client.at == {0: 7, 1: 0}
     assert not moves.stopped
     assert not moves.waiting
+
+
+def test_a_client_that_is_not_ready_is_waited_for_once_however_many_partitions_move(
+    moves: PartitionMoves, client: Client
+) -> None:
+    client.refusals = dict.fromkeys(range(50), KafkaError._STATE)
+    moves.start({ONE: 7})
+    tried_for_one = client.seeks
+    for number in range(1, 50):
+        moves.start({TopicPartition("topic", number): 7})
+    assert client.seeks == tried_for_one + 49
+
+    client.refusals.clear()
+    moves.try_again()
+    assert client.fetched == set(range(50))
 
 
 def test_what_is_fetched_and_can_not_be_moved_is_stopped_until_it_was(

@@ -65,13 +65,49 @@ def test_an_assignment_waits_for_a_broker_that_is_silent_for_a_moment(
     assert 2 <= len(told) <= 3
     assert {line["log_level"] for line in told} == {"warning"}
     assert told[0]["why"] == str(silence)
-    assert "joining the group again" not in {line["event"] for line in lines}
+    troubles = {line["event"] for line in lines if line["log_level"] in ("warning", "error")}
+    assert troubles == {"assigned partitions wait for the broker"}
     counts = sorted(app.outputs())
     assert counts == sorted([(key, count) for key in "ab" for count in (1, 2)] + _counts("c", 200))
 
 
 def _counts(key: str, most: int) -> list[tuple[str, int]]:
     return [(key, count) for count in range(1, most + 1)]
+
+
+def test_brokers_that_are_asked_for_longer_than_a_transaction_lasts_fence_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = _with_a_topic(tmp_path, "exactly_once_v2", incremental=True, commit_interval_ms=3000)
+    app.broker.group.session_timeout_ms = 600_000
+    process = app.process(topology=counting_tenants())
+    process.start()
+    feed(app, "tenant-a", *"ab")
+    step_for(app, SOON_MS, process)
+    asked, fail = [0], app.faults.maybe_fail
+
+    def maybe_fail(operation: str) -> None:
+        if operation == "partition_counts" and asked[0] < 8:
+            asked[0] += 1
+            for _ in range(30):
+                app.clock.advance_ms(500)
+                app.broker.tick()
+            raise SILENCES[0]
+        fail(operation)
+
+    monkeypatch.setattr(app.faults, "maybe_fail", maybe_fail)
+    app.broker.create_topic("tenant-b", 2)
+    with capture_logs() as lines:
+        for _ in range(300):
+            feed(app, "tenant-a", *"cdef")
+            app.clock.advance_ms(50)
+            process.step()
+        step_for(app, SOON_MS, process)
+
+    assert asked == [8]
+    assert "joining the group again" not in {line["event"] for line in lines}
+    counted = [count for key in "cdef" for count in _counts(key, 300)]
+    assert sorted(app.outputs()) == sorted([("a", 1), ("b", 1), *counted])
 
 
 def test_tasks_whose_assignment_waits_do_not_count_as_running(tmp_path: Path) -> None:

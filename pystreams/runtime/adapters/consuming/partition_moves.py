@@ -70,13 +70,14 @@ class PartitionMoves:
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Move partitions and let the client fetch them."""
+        attempts = self._attempts()
         for partition, position in positions.items():
             self._remember(partition, position)
-        self._start(positions, _ATTEMPTS)
+        self._start(positions, attempts)
 
     def move(self, positions: Mapping[TopicPartition, int]) -> None:
         """Move partitions that the client fetches."""
-        attempts = _ATTEMPTS
+        attempts = self._attempts()
         for partition, position in positions.items():
             why = self._seek(partition, position, attempts)
             if why is not None:
@@ -95,6 +96,10 @@ class PartitionMoves:
         """Forget partitions that are given up."""
         for partition in partitions:
             self._done(partition)
+
+    def _attempts(self) -> int:
+        """Return how often to try: where others wait already, the client is not ready for long."""
+        return 1 if self._waiting else _ATTEMPTS
 
     def _remember(self, partition: TopicPartition, position: int) -> None:
         self._stopped[partition] = position
@@ -121,8 +126,9 @@ class PartitionMoves:
                 self._client.pause([theirs(partition)])
         if moved:
             self._client.resume([theirs(partition) for partition in moved])
+        attempts = _FEW_ATTEMPTS  # They were ready a moment ago.
         for partition in moved:
-            why = self._seek(partition, positions[partition], max(attempts, _FEW_ATTEMPTS))
+            why = self._seek(partition, positions[partition], attempts)
             if why is None:
                 self._done(partition)
             else:

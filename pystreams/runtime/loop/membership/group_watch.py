@@ -198,6 +198,8 @@ class GroupWatch:
         elif self._waiting.lasts:
             if not group.settled:
                 self._tell_for_whom_it_waits(others)
+        elif self._manager.assigned.waits:
+            self._look_in(_SOON_MS)  # It is not known yet what its share is read by.
         elif group.settled:
             self._judge_settled(group, others)
             if not self._manager.assigned.partitions and "waiting" not in self._told_ms:
