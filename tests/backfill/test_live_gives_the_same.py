@@ -19,6 +19,7 @@ from tests.backfill.sources.covered import (
     STORE_CASES,
     Case,
     spread,
+    temporal_join,
     two_repartitions,
     with_event_times,
 )
@@ -54,3 +55,20 @@ def test_outputs_and_stores_equal_those_of_a_live_run(name: str, tmp_path: Path)
     assert live.states
     assert found == live
     assert databases_in(tmp_path / "backfill") == databases_in(tmp_path / "live")
+
+
+def test_deletions_that_end_no_version_are_in_the_history_of_a_table(tmp_path: Path) -> None:
+    """They end what comes late once the live application goes on."""
+    history = [("a", b"x", 1_000), ("b", None, 2_000), ("a", None, 3_000), ("a", None, 9_000)]
+    rows = [
+        Row("right", 0, offset, timestamp, key.encode(), value)
+        for offset, (key, value, timestamp) in enumerate(history)
+    ]
+    counts = {"left": 1, "right": 1, "joined": 1}
+
+    results = run(temporal_join(), CONFIG, rows, counts, tmp_path)
+
+    handed_over = outcome_of(results).states["history"]
+    assert sorted(handed_over, key=lambda record: record[2]) == [
+        (key.encode(), value, timestamp, ()) for key, value, timestamp in history
+    ]

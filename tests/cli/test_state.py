@@ -155,6 +155,16 @@ def test_windows_sessions_and_versions_have_their_times(host: Host) -> None:
     assert [(entry["value"]["n"], entry["timestamp"]) for entry in told] == [(1, 1), (2, 2)]
 
 
+def test_a_key_of_which_there_is_only_a_deletion_is_not_printed(host: Host) -> None:
+    host.fill(
+        "versions", lambda store: [store.put("a", {"n": 1}, 1), store.put("b", None, 2)], "1_0"
+    )
+
+    assert host.ask("scan", "versions").stdout == 'a\t{"n":1}\n'
+    assert host.ask("get", "versions", "b").exit_code == host.ask("get", "versions", "c").exit_code
+    assert host.ask("get", "versions", "a").stdout == 'a\t{"n":1}\n'
+
+
 def test_what_an_outer_join_holds_back_has_its_time_and_side(host: Host) -> None:
     def hold_back(store: Any) -> None:
         for time, is_left, key, value in (

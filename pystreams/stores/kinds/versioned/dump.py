@@ -1,8 +1,11 @@
-"""All versions of a versioned store, as the changelog records that put them again.
+"""What a versioned store was given, as far as it still knows it, as the records that put it again.
+
+Deletions within the history are among them, also those that end no version: they end what a late
+put brings.
 
 Puts that are older than the history retention are dropped, and every put moves the stream time. So
-versions that began before the history does, of which each key has one at most, come first and in
-order of time; the others are young enough in any order and come by key.
+what began before the history does comes first and in order of time; the rest is young enough in
+any order and comes by key.
 """
 
 from __future__ import annotations
@@ -15,45 +18,51 @@ from typing import TYPE_CHECKING
 
 from pystreams.record import ProducedRecord
 from pystreams.stores.kinds.versioned.reader import LATEST_PREFIX, latest_timestamp
-from pystreams.stores.kinds.versioned.segment import find_all
+from pystreams.stores.kinds.versioned.segment import newest_first, next_timestamp
 from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, segment_prefix
 
 if TYPE_CHECKING:
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
-_Version = tuple[int, int | None, bytes]
-"""(beginning, end or None, value)."""
+_Put = tuple[int, bytes | None]
+"""(timestamp, value; None for a deletion)."""
 
 
 def dumped_versions(
     buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...], history_begins: int
 ) -> Iterator[ProducedRecord]:
-    """Return a changelog record for each committed version, and for each end that is none's start.
+    """Return a changelog record for each committed version and each deletion that counts.
 
     Args:
         segment_ids: Its live segments, ascending.
         history_begins: The oldest time (ms) that history retention covers.
     """
-    records = _records(buffer, segment_ids)
+    records = _records(buffer, segment_ids, history_begins)
     early = [record for record in records if _timestamp(record) < history_begins]
     yield from sorted(early, key=_timestamp)
-    for record in _records(buffer, segment_ids):
+    for record in _records(buffer, segment_ids, history_begins):
         if _timestamp(record) >= history_begins:
             yield record
 
 
 def _records(
-    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...]
+    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...], history_begins: int
 ) -> Iterator[ProducedRecord]:
     walks = [_rows(buffer, segment_id) for segment_id in segment_ids]
     walks.append(_latest(buffer))
     for key, rows in groupby(heapq.merge(*walks, key=itemgetter(0)), key=itemgetter(0)):
-        versions = sorted(version for _, found in rows for version in found)
-        for version, following in zip(versions, [*versions[1:], None], strict=True):
-            begins, ends, value = version
-            yield key, value, begins, ()
-            if ends is not None and (following is None or following[0] > ends):
-                yield key, None, ends, ()
+        puts: dict[int, bytes | None] = {}
+        for _, found in rows:
+            for timestamp, value in found:
+                # An end is a deletion unless a version begins there, which may be in another row.
+                if value is not None or timestamp not in puts:
+                    puts[timestamp] = value
+        before: bytes | None = None
+        for timestamp, value in sorted(puts.items(), key=itemgetter(0)):
+            ends_a_version = value is None and before is not None
+            if value is not None or ends_a_version or timestamp >= history_begins:
+                yield key, value, timestamp, ()
+            before = value
 
 
 def _timestamp(record: ProducedRecord) -> int:
@@ -61,17 +70,13 @@ def _timestamp(record: ProducedRecord) -> int:
     return timestamp
 
 
-def _rows(buffer: BufferedKeyValueStore, segment_id: int) -> Iterator[tuple[bytes, list[_Version]]]:
+def _rows(buffer: BufferedKeyValueStore, segment_id: int) -> Iterator[tuple[bytes, list[_Put]]]:
     entries = buffer.engine_range(segment_prefix(segment_id), segment_prefix(segment_id + 1))
     for stored_key, row in entries:
-        found: list[_Version] = [
-            (version.valid_from, version.valid_to, version.value)
-            for version in find_all(row, None, None)
-            if version.value is not None
-        ]
-        yield stored_key[SEGMENT_ID_BYTES:], found
+        found: list[_Put] = [(entry.valid_from, entry.value) for entry in newest_first(row)]
+        yield stored_key[SEGMENT_ID_BYTES:], [*found, (next_timestamp(row), None)]
 
 
-def _latest(buffer: BufferedKeyValueStore) -> Iterator[tuple[bytes, list[_Version]]]:
+def _latest(buffer: BufferedKeyValueStore) -> Iterator[tuple[bytes, list[_Put]]]:
     for stored_key, stored in buffer.engine_range(LATEST_PREFIX, None):
-        yield stored_key[SEGMENT_ID_BYTES:], [(latest_timestamp(stored), None, stored[8:])]
+        yield stored_key[SEGMENT_ID_BYTES:], [(latest_timestamp(stored), stored[8:])]

@@ -110,11 +110,31 @@ def find_all(row: bytes, from_time: int | None, to_time: int | None) -> list[Fou
     """
     return [
         found
-        for found in _newest_first(row)
+        for found in newest_first(row)
         if found.value is not None
         and (to_time is None or found.valid_from <= to_time)
         and (from_time is None or found.valid_to > from_time)
     ]
+
+
+def newest_first(row: bytes) -> Iterator[FoundVersion]:
+    """Iterate over versions and tombstones, the newest first."""
+    ends, begins = _BOUNDS.unpack_from(row)
+    unpack = _ENTRY.unpack_from
+    values_end = len(row)
+    index = 0
+    while True:
+        timestamp, size = unpack(row, 16 + 12 * index)
+        if size < 0:
+            value = None
+        else:
+            value = row[values_end - size : values_end]
+            values_end -= size
+        yield FoundVersion(index, timestamp, ends, value)
+        if timestamp == begins:
+            return
+        ends = timestamp
+        index += 1
 
 
 def with_latest(row: bytes, valid_from: int, valid_to: int, value: bytes | None) -> bytes:
@@ -192,24 +212,4 @@ def _row(ends: int, versions: list[tuple[int, bytes | None]]) -> bytes:
 
 
 def _versions(row: bytes) -> list[tuple[int, bytes | None]]:
-    return [(found.valid_from, found.value) for found in _newest_first(row)]
-
-
-def _newest_first(row: bytes) -> Iterator[FoundVersion]:
-    """Iterate over versions and tombstones; values are cut out from the row's end."""
-    ends, begins = _BOUNDS.unpack_from(row)
-    unpack = _ENTRY.unpack_from
-    values_end = len(row)
-    index = 0
-    while True:
-        timestamp, size = unpack(row, 16 + 12 * index)
-        if size < 0:
-            value = None
-        else:
-            value = row[values_end - size : values_end]
-            values_end -= size
-        yield FoundVersion(index, timestamp, ends, value)
-        if timestamp == begins:
-            return
-        ends = timestamp
-        index += 1
+    return [(found.valid_from, found.value) for found in newest_first(row)]
