@@ -29,7 +29,6 @@ from pystreams.backfill.spark.shuffle_salts import salts_of
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.committed_offsets import with_numbers
-from pystreams.topology.operators.joins.foreign_key_serdes import SubscriptionSerde
 
 
 def moved_rows(
@@ -100,11 +99,12 @@ def _new_partition(part: MovedSubtopology, changelog: StoreChangelog) -> Column:
 
 
 def _placing_key(changelog: StoreChangelog) -> Column:
-    """Return the key that decides where a row lies: of a subscription the foreign one."""
-    if isinstance(changelog.spec.value_serde, SubscriptionSerde):
-        length = F.conv(F.hex(F.expr("substring(key, 1, 4)")), 16, 10).cast("int")
-        return F.col("key").substr(F.lit(5), length)
-    return record_key(changelog)
+    """Return the key that decides where a row lies, such as the foreign one of a subscription."""
+    key = record_key(changelog)
+    if not changelog.spec.length_prefixed_keys:
+        return key
+    length = F.conv(F.hex(key.substr(1, 4)), 16, 10).cast("int")
+    return key.substr(F.lit(5), length)
 
 
 def _end_rows(

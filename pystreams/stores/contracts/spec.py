@@ -307,6 +307,8 @@ class StoreSpec:
         logs_headers: Whether the changelog has the headers of the records that were written, as
             Kafka Streams 4.3 logs them for joins of two streams, and by foreign keys; window and
             key-value stores can.
+        length_prefixed_keys: Whether a key begins with its length (int32) and the key by which
+            records are partitioned; what tells entries of that key apart follows.
     """
 
     name: str
@@ -326,6 +328,7 @@ class StoreSpec:
     ttl_ms: int | None = None
     transactional: bool = True
     logs_headers: bool = False
+    length_prefixed_keys: bool = False
 
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
         """Return the changelog topic's settings by the store's kind, the weakest of all.

@@ -7,15 +7,15 @@ topic first, as for an aggregation. Ours alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import BYTES, LONG, Serde
-from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
-from pystreams.stores.factories import Stores
+from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import window_retention
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.logical_graph.graph_nodes import StoringNode
@@ -70,5 +70,7 @@ def distinct_stream(stream: DeclaredStream, call: DistinctCall) -> DeclaredStrea
             operator.store, operator.retention_ms, operator.stretch_ms, retain_duplicates=False
         ),
     )
-    node = StoringNode(name, operator, Stores.window_store_builder(supplier, BYTES, LONG))
+    spec = StoreSpec.of(supplier, BYTES, LONG)
+    builder = StoreSpecBuilder(replace(spec, length_prefixed_keys=call.by is not None))
+    node = StoringNode(name, operator, builder)
     return stream.followed_by(node, key_serde, stream.value_serde)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import TopicPartition, serdes
+from pystreams import TopicPartition
 from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.publishing.publication import PartitionHistory
@@ -19,12 +19,12 @@ from pystreams.record import RecordMetadata
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
-from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.suppress.buffered_change import VERSION_3
 from pystreams.stores.kinds.suppress.buffered_change import packed as packed_change
 from pystreams.stores.kinds.suppress.kind import SuppressKind
-from pystreams.topology.operators.joins.foreign_key_serdes import SubscriptionSerde, combined_key
+from pystreams.topology.operators.joins.foreign_key_serdes import combined_key
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
+from tests.backfill.table_topologies import foreign_key_joins
 from tests.every_store import BUILDERS
 from tests.stores.support import Message
 from tests.stores.waiting import packed, stored_key
@@ -181,10 +181,9 @@ def test_subscriptions_go_where_the_rows_are_that_they_are_for(old: int, spark: 
         ]
         for number in range(old)
     }
-    serde = SubscriptionSerde(serdes.STRING, "topic", "held")
-    held = StoreChangelog(
-        StoreSpec("held", KEY_VALUE, value_serde=serde), "app-held-changelog", 0, old
-    )
+    stores = foreign_key_joins().stores
+    name = next(name for name in stores if "SUBSCRIPTION" in name.upper())
+    held = StoreChangelog(stores[name].spec, f"app-{name}-changelog", 0, old)
 
     rows = moved(spark, held, changelogs, old, 5)
 

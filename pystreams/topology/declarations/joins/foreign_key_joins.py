@@ -255,7 +255,7 @@ class _ForeignKeyJoin:
         engine = self._call.materialized.store_type or StoreEngine.ROCKSDB
         supplier = StoreSupplier(self._store, KEY_VALUE, engine, timestamped=True)
         spec = StoreSpec.of(supplier, BYTES, source.value_serde, timestamped=True)
-        return StoreSpecBuilder(replace(spec, logs_headers=True))
+        return StoreSpecBuilder(replace(spec, logs_headers=True, length_prefixed_keys=True))
 
 
 def _to_primary_partition(

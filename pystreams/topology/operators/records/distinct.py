@@ -1,6 +1,6 @@
 """Hands on the first record of each identity, and drops those that repeat it within a time.
 
-    identity = key, or (key, by(key, value))
+    identity = key, or (key, by(key, value)) behind the length of the key
     store:  (identity, stretch of time) --> timestamp of the record that was handed on in it
 
 A record repeats one that was handed on if their timestamps are `within_ms` or less apart, whichever
