@@ -52,17 +52,17 @@ def exported(
         "value": typed(F.col("value"), value_serde),
     }
     if not changelog.spec.kind.keeps_versions:
-        own = {**own, "timestamp": _time(F.col("timestamp"))}
+        own = {**own, "timestamp": time_of(F.col("timestamp"))}
     present = state.filter(F.col("value").isNotNull())
     return present.select(*(column.alias(name) for name, column in own.items()))
 
 
 def _beside_key(changelog: StoreChangelog) -> dict[str, Column]:
     if changelog.spec.kind.keeps_versions:
-        return {"valid_from": _time(F.col("timestamp")), "valid_to": _time(F.col("valid_to"))}
+        return {"valid_from": time_of(F.col("timestamp")), "valid_to": time_of(F.col("valid_to"))}
     parts = changelog.spec.kind.key_columns(changelog.spec.retention)
     return {
-        column: _flag(part) if isinstance(part, KeyFlag) else _time(_key_time(part))
+        column: _flag(part) if isinstance(part, KeyFlag) else time_of(_key_time(part))
         for column, part in parts.items()
     }
 
@@ -78,6 +78,7 @@ def _key_time(time: KeyTime) -> Column:
     return F.when(known <= _LAST_TIME_MS - time.plus_ms, known + F.lit(time.plus_ms))
 
 
-def _time(milliseconds: Column) -> Column:
+def time_of(milliseconds: Column) -> Column:
+    """Return milliseconds since the epoch as a Spark timestamp; null for what has no date."""
     known = milliseconds.between(0, _LAST_TIME_MS)
     return F.when(known, F.timestamp_millis(milliseconds))

@@ -3,9 +3,9 @@
     dataset/outputs/<topic>/*.parquet   partition, task, sequence, timestamp, key, value, headers
     dataset/stores/<store>/*.parquet    the columns of `pystreams export`, by the store's kind
 
-A topic's keys and values are columns of the type of its sink's serde, as `typed_columns` says, but
-for those of topics that a topic extractor chose, which stay binary. It appears all at once, and
-knows which results it was made of.
+Times are as in an export: null for one that has no date. A topic's keys and values are columns of
+the type of its sink's serde, as `typed_columns` says, but for those of topics that a topic
+extractor chose, which stay binary. It appears all at once, and knows which results it was made of.
 """
 
 from __future__ import annotations
@@ -132,6 +132,8 @@ class _Writing:
     def _topic(self, topic: str) -> int:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+        from pystreams.backfill.exports.columns import time_of
+
         stages = [stage for stage in self.manifest.stages if topic in stage.outputs]
         rows = self._rows(stages, ResultKind.OUTPUT, topic)
         key_serde, value_serde = self._serdes_of(topic)
@@ -139,7 +141,7 @@ class _Writing:
             "partition",
             "task",
             "sequence",
-            F.timestamp_millis("timestamp").alias("timestamp"),
+            time_of(F.col("timestamp")).alias("timestamp"),
             typed(rows["key"], key_serde).alias("key"),
             typed(rows["value"], value_serde).alias("value"),
             "headers",

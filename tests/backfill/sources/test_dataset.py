@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from tests.backfill.in_process import Row
 from tests.backfill.publishing.test_staged_publication import row, stage
 from tests.backfill.sources.covered import CONFIG, TEXT
 from tests.backfill.spark.on_spark import run_on_spark
+
+LAST_YEAR = 9999
 
 
 def typed() -> Topology:
@@ -73,12 +75,20 @@ def left_to_defaults() -> Topology:
     return builder.build()
 
 
-def staged_rows(path: Path, count: int, topology: Callable[[], Topology] = echo) -> Path:
-    """Stage output records as `echo` would give them, without Spark."""
+def staged_rows(
+    path: Path,
+    count: int = 0,
+    topology: Callable[[], Topology] = echo,
+    times_ms: Sequence[int] = (),
+) -> Path:
+    """Stage output records as `echo` would give them, without Spark: a number, or of times."""
     staging = StagingDirectory(path)
     identity = BackfillIdentity.of(TopologyPlan(topology(), "app"), {"in": 1}, {0: 1}, {})
     staging.begin(identity, 7)
-    rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(count)]
+    rows = [
+        row(ResultKind.OUTPUT, "out", number, b"v", time_ms)
+        for number, time_ms in enumerate(times_ms or [5] * count)
+    ]
     staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
     return path
 
@@ -138,6 +148,20 @@ def test_what_a_serde_leaves_to_the_configuration_is_typed_by_its_default(
     write_dataset(staged, left_to_defaults(), CONFIG, path)
 
     assert of(path / "outputs" / "out") == [("k", "v")] * 2
+
+
+def test_a_time_that_has_no_date_is_null(spark: Any, tmp_path: Path) -> None:
+    """As in exports: what is later than the year 9999."""
+    times = [253_402_300_799_999, 253_402_300_800_000, 2**60, 2**63 - 1]
+    staged = staged_rows(tmp_path / "staged", times_ms=times)
+
+    write_dataset(staged, echo(), CONFIG, tmp_path / "dataset")
+
+    directory = tmp_path / "dataset" / "outputs" / "out"
+    written = parquet.read_table(directory, coerce_int96_timestamp_unit="ms").to_pylist()
+    found = [row["timestamp"] for row in sorted(written, key=lambda row: row["sequence"])]
+    assert found[0].year == LAST_YEAR
+    assert found[1:] == [None] * 3
 
 
 def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:
