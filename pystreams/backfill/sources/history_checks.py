@@ -44,8 +44,9 @@ def examined(
             copies of offsets are looked for here, else when records are processed.
 
     Raises:
-        HistoryError: A record has no topic, partition, offset or timestamp; an offset is there
-            twice, or is missing; a partition is beyond the topic's; a topic has no records.
+        HistoryError: A record has no topic, partition, offset or timestamp, or a header without
+            key; an offset is there twice, or is missing; a partition is beyond the topic's; a topic
+            has no records.
     """
     rows = _counted(frame, with_copies=computed_partitions)
     found_topics = {row.topic for row in rows if row.topic is not None}
@@ -57,6 +58,8 @@ def examined(
     topics = wanted.among([*found_topics, *num_partitions])
     if any(row.unset and (row.topic is None or row.topic in topics) for row in rows):
         raise _unset_error(frame, topics)
+    if any(row.nameless and row.topic in topics for row in rows):
+        raise _nameless_error(frame, topics)
     may_be_empty = given | (wanted.written & num_partitions.keys())
     absent = sorted({*wanted.names, *topics} - found_topics - may_be_empty)
     if absent:
@@ -101,7 +104,7 @@ def _absent_error(
 
 
 def _counted(frame: DataFrame, *, with_copies: bool) -> list[Row]:
-    """Return one row a partition: topic, partition, first, last, records, unset, copies.
+    """Return one row a partition: topic, partition, first, last, records, unset, nameless, copies.
 
     Args:
         frame: Columns of `rows.HISTORY_TYPE`.
@@ -118,6 +121,7 @@ def _counted(frame: DataFrame, *, with_copies: bool) -> list[Row]:
             F.max("offset").alias("last"),
             F.count(F.lit(1)).alias("records"),
             F.count(F.when(_is_unset(frame), 1)).alias("unset"),
+            F.count(F.when(_has_nameless_header(frame), 1)).alias("nameless"),
             copies.alias("copies"),
         )
         .collect()
@@ -148,6 +152,30 @@ def _unset_error(frame: DataFrame, topics: Sequence[str]) -> HistoryError:
         f"column {wrong!r} is {'empty' if found[wrong] is None else 'negative'} for a record{where}"
         f" (topic {found['topic']!r}, partition {found['partition']}, offset {found['offset']}, "
         f"timestamp {found['timestamp']}): leave such rows out of the history, or correct them"
+    )
+
+
+def _has_nameless_header(frame: DataFrame) -> Column:
+    """Return whether a header of a record is null, or its key.
+
+    Of headers only the keys are read: Spark takes no more of a Parquet file.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.exists(frame["headers"]["key"], lambda key: key.isNull())
+
+
+def _nameless_error(frame: DataFrame, topics: Sequence[str]) -> HistoryError:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = frame.filter(frame["topic"].isin(list(topics)) & _has_nameless_header(frame))
+    found = rows.select("topic", "partition", "offset", F.input_file_name().alias("file")).first()
+    assert found is not None, "counted before"
+    where = f" in {found['file']}" if found["file"] else ""
+    return HistoryError(
+        f"a header of a record{where} has no key ({found['topic']}-{found['partition']}, offset "
+        f"{found['offset']}): give it one, leave that header out of the archive, or say that there "
+        "are none (columns={'headers': None})"
     )
 
 

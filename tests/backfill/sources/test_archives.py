@@ -342,6 +342,25 @@ def test_headers_of_another_type_are_refused(spark: Any, tmp_path: Path) -> None
         ArchiveSource(path).read(spark, WANTED)
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}], ids=["null", "no key"])
+def test_header_without_a_key_is_refused_with_its_file_and_offset(
+    header: Any, spark: Any, tmp_path: Path
+) -> None:
+    columns = {name: value * 3 for name, value in COLUMNS.items()}
+    headers = pa.array([None, [{"key": "h", "value": None}], [{"key": "h"}, header]], HEADERS)
+    path = write({**columns, "offset": [0, 1, 2], "headers": headers}, tmp_path / "archive")
+
+    with pytest.raises(
+        HistoryError, match=r"a header of .*rows\.parquet has no key \(events-0, offset 2\)"
+    ):
+        ArchiveSource(path).read(spark, WANTED)
+
+    others = ArchiveSource(path, num_partitions={"other": 1}).read(
+        spark, WantedTopics(("other",), ())
+    )
+    assert others.bounds == {}
+
+
 def test_topic_that_a_pattern_matches_later_is_left_to_the_live_application(
     spark: Any, tmp_path: Path
 ) -> None:
