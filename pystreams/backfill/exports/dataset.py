@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.backfill.exports.dataset_place import check_replaceable, num_rows, replaced
 from pystreams.backfill.exports.typed_columns import typed
+from pystreams.backfill.exports.written_times import times_in_microseconds
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.plan.store_changelogs import StoreChangelog, changelogs_of
@@ -182,7 +183,8 @@ class _Writing:
         written = Observation()
         counted_rows = rows.observe(written, F.count(F.lit(1)).alias("rows"))
         try:
-            counted_rows.write.parquet(f"file://{directory.resolve()}")
+            with times_in_microseconds(self.spark):
+                counted_rows.write.parquet(f"file://{directory.resolve()}")
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             cure = cure_in(str(error)) or "Run the backfill again when the cause is gone"
             raise StagingError(

@@ -22,6 +22,7 @@ from pystreams.backfill.exports.manifest import (
     ExportError,
     manifest_content,
 )
+from pystreams.backfill.exports.written_times import times_in_microseconds
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.store_changelogs import (
     StoreChangelog,
@@ -170,7 +171,8 @@ class _Export:
         rows = exported(current_state(own, changelog), changelog, *serdes)
         path = self.directory.path / changelog.store
         try:
-            rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
+            with times_in_microseconds(rows.sparkSession):
+                rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise ExportError(
                 f"store {changelog.store!r} can't be exported; run the export again when the cause "
