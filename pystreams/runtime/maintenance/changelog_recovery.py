@@ -57,6 +57,15 @@ class Recovery:
         self._plan = TopologyPlan(topology, config.application_id)
         self._admin = ConfluentClients(config).admin()
 
+    def task_ids(self) -> list[TaskId]:
+        """Return the tasks that have state on this host, in order.
+
+        Raises:
+            StateDirectoryError: The directory can't be read.
+        """
+        with self._directories() as directories:
+            return directories.task_ids()
+
     def find(
         self, tasks: Collection[TaskId] = (), stores: Collection[str] = ()
     ) -> list[StoreFinding]:

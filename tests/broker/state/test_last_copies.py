@@ -66,13 +66,13 @@ class Counting:
         assert running.ended() == 1, running.tail()
         return str(running.lines("stopped by an error")[0]["error"])
 
-    def recover(self, *options: str) -> str:
+    def recover(self, *options: str, code: int = 0) -> str:
         """Run `pystreams recover`; return what it says."""
         words = self.application.command(*options)
         words[words.index("run")] = "recover"
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
     def set_policy(self, policy: str) -> None:
         entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
@@ -142,6 +142,9 @@ def test_a_deleted_changelog_stops_the_application_and_the_command_of_the_messag
     assert f"pystreams recover TOPOLOGY {options}" in error
     assert "LAST COPY" in counting.recover()
     assert "Nothing was written" in counting.recover("--choose", "keep")
+    elsewhere = counting.recover(*options.replace("0_0", "0_7").split(), code=2)
+    assert "--task 0_7: it has no state in" in elsewhere
+    assert "those that have: 0_0" in elsewhere
     counting.recover(*options.split())
     counting.count(2)
     assert counting.counts() == [1, 2, 3, 4, 5]

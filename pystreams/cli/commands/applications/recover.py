@@ -20,6 +20,8 @@ from pystreams.cli.options.groups import (
 from pystreams.ids import TaskId
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
 
 CHOICES = ("keep", "restore", "empty")
@@ -84,7 +86,9 @@ def recover(
         if unknown:
             raise click.UsageError(f"there is no store {unknown[0]!r} in the topology")
         recovery = Recovery(loaded.topology, config)
-        findings = recovery.find([_task_id(text) for text in tasks], stores)
+        asked = [_task_id(text) for text in tasks]
+        _check_are_here(asked, recovery.task_ids(), config.state_dir)
+        findings = recovery.find(asked, stores)
         _show(findings)
         if choose is None:
             return
@@ -106,6 +110,16 @@ def _task_id(text: str) -> TaskId:
         return TaskId.parse(text)
     except ValueError as error:
         raise click.UsageError(f"--task {text}: write it as 0_3") from error
+
+
+def _check_are_here(asked: Sequence[TaskId], there: Sequence[TaskId], directory: Path) -> None:
+    absent = [task_id for task_id in asked if task_id not in there]
+    if absent:
+        known = ", ".join(map(str, there)) or "none"
+        raise click.UsageError(
+            f"--task {absent[0]}: it has no state in {directory} on this host; those that have: "
+            f"{known}"
+        )
 
 
 def _show(findings: Sequence[StoreFinding]) -> None:
