@@ -155,6 +155,19 @@ def test_windows_sessions_and_versions_have_their_times(host: Host) -> None:
     assert [(entry["value"]["n"], entry["timestamp"]) for entry in told] == [(1, 1), (2, 2)]
 
 
+def test_the_time_of_the_record_that_wrote_an_entry_is_told_where_the_store_keeps_it(
+    host: Host,
+) -> None:
+    host.fill("windows", lambda store: store.put("a", ValueAndTimestamp(5, 12), 10))
+    host.fill("sessions", lambda store: store.put(Windowed("a", Window(3, 9)), 6))
+
+    def timestamp_in(store: str) -> object:
+        return json.loads(host.ask("get", store, "a", "--json").stdout)["timestamp"]
+
+    assert timestamp_in("windows") == 12
+    assert timestamp_in("sessions") is None
+
+
 def test_a_key_of_which_there_is_only_a_deletion_is_not_printed(host: Host) -> None:
     host.fill(
         "versions", lambda store: [store.put("a", {"n": 1}, 1), store.put("b", None, 2)], "1_0"

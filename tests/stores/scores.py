@@ -26,9 +26,10 @@ from pystreams import (
     Topology,
     serdes,
 )
+from pystreams.stores.contracts.key_layout import KeyLayout, KeyTime
 from pystreams.stores.contracts.key_value import KeyValueEngine
 from pystreams.stores.contracts.local_store import LocalStore
-from pystreams.stores.contracts.spec import KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView

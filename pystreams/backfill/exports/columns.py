@@ -26,7 +26,7 @@ from pystreams.backfill.exports.typed_columns import typed
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.spark.changelog_state import bytes_in_key, long_in_key, record_key
 from pystreams.serdes import Serde
-from pystreams.stores.contracts.spec import KeyFlag, KeyTime
+from pystreams.stores.contracts.key_layout import KeyFlag, KeyTime
 
 _LAST_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: what is later has no date in most readers."""

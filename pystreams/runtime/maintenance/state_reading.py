@@ -81,14 +81,15 @@ class StoredEntry(NamedTuple):
             with its time and side.
         times: The times (ms) in its key, by name: a window's, a session's.
         value: Its value, likewise; of what an outer join holds back a list.
-        timestamp: The time (ms) of the record that wrote it; since when a version is valid.
+        timestamp: The time (ms) of the record that wrote it, None where the store does not keep it;
+            since when a version is valid.
     """
 
     task_id: TaskId
     key: Any
     times: dict[str, int]
     value: Any
-    timestamp: int
+    timestamp: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +181,7 @@ class StateReader:
             StateStoreError: The store can't be read, or is of another kind than the topology's.
         """
         spec = self._builder.spec
+        has_times = spec.engine_timestamped or spec.kind.keeps_timestamps
         read_key, read_value = spec.kind.entry_readers(
             *(_reader(serde, self._topic) for serde in self._serdes)
         )
@@ -188,8 +190,9 @@ class StateReader:
                 for logged, value, timestamp, _ in store.changelog_records():
                     found, times = spec.parts_of_key(logged or b"")
                     if value is not None and (key is None or key == found):
-                        entry = read_key(logged or b""), times, read_value(value), timestamp
-                        yield StoredEntry(stored.task_id, *entry)
+                        entry = read_key(logged or b""), times, read_value(value)
+                        written = timestamp if has_times else None
+                        yield StoredEntry(stored.task_id, *entry, written)
 
     def flushed(self) -> Iterator[FlushedStore]:
         """Give what the store holds in each task, and how far that goes, of the same moment.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde, filled, filled_value
+from pystreams.stores.contracts.key_layout import KeyFlag, KeyLayout, KeyTime
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.queries import Query
 
@@ -64,44 +65,6 @@ class Retention:
     reads_while_live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLayout:
-    """Where the record's key stands in a logged key.
-
-    Attributes:
-        head_bytes: Bytes before it.
-        tail_bytes: Bytes behind it. Where `StoreKind.segmented`, the first eight of them are the
-            time (int64, ms) that says how old it is.
-    """
-
-    head_bytes: int = 0
-    tail_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTime:
-    """A time in a logged key (int64, ms): a column of its own in an export.
-
-    Attributes:
-        begins: Where it begins; negative where that is counted from the end of the key.
-        plus_ms: What is to be added to it.
-    """
-
-    begins: int
-    plus_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFlag:
-    """Something that is true or not in a logged key (a byte): a column of its own in an export.
-
-    Attributes:
-        begins: Where it is; negative where that is counted from the end of the key.
-    """
-
-    begins: int
-
-
 class StoreKind:
     """What is to be known of a kind of store. One object a kind, which specs and builders carry.
 
@@ -123,6 +86,8 @@ class StoreKind:
             have `stream_time`, `segment_interval_ms`, `keep_from` and `find_kept_sessions` as ours.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
+        keeps_timestamps: Whether its stores know the time of the record that wrote an entry,
+            whatever their engine keeps (`StoreSpec.engine_timestamped`).
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
             the last changelog record of a key and time counts, else that of a key.
         expires_rows: Whether rows expire, by `StoreSpec.ttl_ms`: its stores have `rows`, `leave`
@@ -147,6 +112,7 @@ class StoreKind:
     holds_windows = False
     holds_sessions = False
     holds_joined_streams = False
+    keeps_timestamps = False
     keeps_versions = False
     expires_rows = False
     segmented = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.contracts.key_layout import KeyLayout
+from pystreams.stores.contracts.spec import StoreKind, StoreSpec
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
 from pystreams.stores.kinds.buffer.waiting_record import restored_records
@@ -18,6 +19,7 @@ class BufferKind(StoreKind):
 
     name = "buffer"
     has_serdes = False
+    keeps_timestamps = True
     key_layout = KeyLayout(head_bytes=9, tail_bytes=4)
     how_to_ask = "it is what an operation keeps for itself, ask a table made of its output"
 

@@ -26,6 +26,7 @@ class ExpiringKind(KeyValueKind):
     """The last value of each key, until its time to live is over."""
 
     name = "expiring key-value"
+    keeps_timestamps = True
     expires_rows = True
 
     def build(

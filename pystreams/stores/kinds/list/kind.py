@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.spec import (
-    KeyFlag,
-    KeyLayout,
-    KeyTime,
-    Reader,
-    Retention,
-    StoreKind,
-    StoreSpec,
-)
+from pystreams.stores.contracts.key_layout import KeyFlag, KeyLayout, KeyTime
+from pystreams.stores.contracts.spec import Reader, Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.kinds.list.store import ListValueStore, values_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.spec import KeyLayout, KeyTime, Retention, StoreKind, StoreSpec
+from pystreams.stores.contracts.key_layout import KeyLayout, KeyTime
+from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.kinds.suppress.restoring import BufferTotals, RestoredChanges
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
@@ -29,6 +30,7 @@ class SuppressKind(StoreKind):
     name = "suppression-buffer"
     caches = False
     has_serdes = False
+    keeps_timestamps = True
     how_to_ask = "it is what a suppression keeps for itself, ask the table that is suppressed"
 
     def __init__(self, window_bytes: int = 0) -> None:

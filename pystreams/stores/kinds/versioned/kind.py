@@ -39,6 +39,7 @@ class VersionedKind(StoreKind):
     contract = "VersionedStoreContract"
     caches = False
     holds_tables = True
+    keeps_timestamps = True
     keeps_versions = True
     answers: ClassVar = {VersionedKeyQuery: _get, MultiVersionedKeyQuery: _get_range}
     how_to_ask = "ask it with VersionedKeyQuery or MultiVersionedKeyQuery"

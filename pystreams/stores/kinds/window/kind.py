@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pystreams.stores.contracts.key_layout import KeyLayout, KeyTime
 from pystreams.stores.contracts.queries import Query, WindowKeyQuery, WindowRangeQuery
-from pystreams.stores.contracts.spec import (
-    Answer,
-    KeyLayout,
-    KeyTime,
-    Retention,
-    RowLookup,
-    StoreSpec,
-    ValuesNear,
-)
+from pystreams.stores.contracts.spec import Answer, Retention, RowLookup, StoreSpec, ValuesNear
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
