@@ -252,13 +252,17 @@ def _checked_token(token: str) -> str:
     return f"Bearer {token}".encode().decode("latin-1")
 
 
+def in_partitions(partitions: list[int | None]) -> str:
+    """Return where something is, behind what it is; nothing of a global store, which has none."""
+    return "" if partitions == [None] else f" in partitions {', '.join(map(str, partitions))}"
+
+
 def cut_short(store: str, partitions: list[int | None]) -> str:
     """Return what to say of partitions that have more than the largest limit, and can't go on."""
-    where = "" if partitions == [None] else f" in partitions {', '.join(map(str, partitions))}"
     return (
-        f"store {store!r} has more than was given{where}: it gives {_LARGEST_LIMIT} entries of a "
-        "partition, and can't go on behind them; ask for less at a time, with from and to or, "
-        "of windows, time_from and time_to"
+        f"store {store!r} has more than was given{in_partitions(partitions)}: it gives "
+        f"{_LARGEST_LIMIT} entries of a partition, and can't go on behind them; ask for less at a "
+        "time, with from and to or, of windows, time_from and time_to"
     )
 
 

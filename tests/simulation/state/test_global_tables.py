@@ -417,14 +417,18 @@ def test_processing_handler_is_asked_of_a_global_store_only_if_that_is_enabled(
     assert asked == ([b"b"] if enabled else [])
 
 
-def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
-    tmp_path: Path,
-) -> None:
-    app = Lookups(
+def with_dead_letters(tmp_path: Path) -> Lookups:
+    return Lookups(
         tmp_path,
         deserialization_exception_handler="continue",
         errors_dead_letter_queue_topic_name="dead",
     )
+
+
+def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
+    tmp_path: Path,
+) -> None:
+    app = with_dead_letters(tmp_path)
     app.broker.create_topic("dead", 1)
     app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
     process = app.process(topology=looking_up())
@@ -463,11 +467,7 @@ def test_a_store_that_is_read_anew_takes_no_dead_letters_of_others_with_it(
     tmp_path: Path,
 ) -> None:
     """The others go on from where they are: their records are not read again."""
-    app = Lookups(
-        tmp_path,
-        deserialization_exception_handler="continue",
-        errors_dead_letter_queue_topic_name="dead",
-    )
+    app = with_dead_letters(tmp_path)
     for topic in ("dead", "places"):
         app.broker.create_topic(topic, 1)
     process = app.process(topology=people_and_places())

@@ -362,6 +362,18 @@ def test_compaction_and_tombstones_are_no_loss(tmp_path: Path) -> None:
     assert last_counts(application) == {"a": 3, "b": 1}
 
 
+def _go_on_elsewhere(application: OnDisk, state: Path, store: str) -> None:
+    """Run on another disk until a store's changelog has lost its beginning."""
+    application.state = state
+    application.new_process()
+    for _ in range(3):
+        application.feed()
+        application.run()
+    changelog = application.process.plan.changelog_topic(store)
+    log = application.app.broker.log(TopicPartition(changelog, 0))
+    log.delete_before(log.high_watermark - 5)
+
+
 @pytest.mark.parametrize("store", ["window", "session", "duplicates", "timestamped-window"])
 def test_windows_whose_changelog_has_moved_on_are_restored_as_ever(
     tmp_path: Path, store: str
@@ -371,14 +383,7 @@ def test_windows_whose_changelog_has_moved_on_are_restored_as_ever(
     application.feed()
     application.run()
     away = application.state
-    application.state = tmp_path / "meanwhile"
-    application.new_process()
-    for _ in range(3):
-        application.feed()
-        application.run()
-    changelog = application.process.plan.changelog_topic(store)
-    log = application.app.broker.log(TopicPartition(changelog, 0))
-    log.delete_before(log.high_watermark - 5)
+    _go_on_elsewhere(application, tmp_path / "meanwhile", store)
     application.state = away
     application.new_process()
     application.feed()
@@ -401,13 +406,7 @@ def test_a_changelog_of_windows_made_again_and_cut_off_since_is_told_from_one_th
     away = application.state
     changelog = application.process.plan.changelog_topic(store)
     application.app.broker.delete_topic(changelog)
-    application.state = tmp_path / "meanwhile"
-    application.new_process()
-    for _ in range(3):
-        application.feed()
-        application.run()
-    log = application.app.broker.log(TopicPartition(changelog, 0))
-    log.delete_before(log.high_watermark - 5)
+    _go_on_elsewhere(application, tmp_path / "meanwhile", store)
     application.state = away
     application.new_process()
 

@@ -75,7 +75,7 @@ def _print_range(client: Client, store: str, asked: dict[str, Any]) -> None:
     Raises:
         StreamsError: There is more, behind all that can be given.
     """
-    from pystreams.client import cut_short
+    from pystreams.client import cut_short, in_partitions
 
     cut = []
     for page in client.range_pages(store, **asked):
@@ -87,8 +87,9 @@ def _print_range(client: Client, store: str, asked: dict[str, Any]) -> None:
         return
     if "limit" not in asked:
         raise StreamsError(cut_short(store, cut))
-    where = "" if cut == [None] else f" in partitions {', '.join(map(str, cut))}"
-    click.echo(f"there are more{where}: --limit {asked['limit']} was reached", err=True)
+    click.echo(
+        f"there are more{in_partitions(cut)}: --limit {asked['limit']} was reached", err=True
+    )
 
 
 def _trusting(certificates: Path) -> ssl.SSLContext:
