@@ -11,37 +11,47 @@ the benchmark with exit code 1 and no number.
 
 The CPU of the stream thread a record, and of the server a question, is measured beside the rates:
 it drifts less than they do where other programs run.
+
+With `--processes 3 --partitions 12` each question goes to the process that has the key, as a client
+asks that looks owners up (`query_metadata_for_key`), or `--to any`, which asks the owner itself.
 """
 
 from __future__ import annotations
 
-import bisect
 import json
 import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from benchmarks.harness import query_results, results
+from benchmarks.harness.asked_processes import AskedProcesses, Sample, Timeline, partitions_here
 from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
-from benchmarks.harness.processes import Program, ProgramError
+from benchmarks.harness.processes import Program
 from benchmarks.harness.query_load import Load, ask_at_rate
 from benchmarks.harness.setting import console, setting
 from benchmarks.harness.workload import Workload
 from pystreams.broker.network import free_ports
+from pystreams.kernel.partitioner import partition_of
 
 _INPUT, _OUTPUT = "input", "output"
+_SETTINGS = (
+    *("records", "keys", "processes", "partitions", "to"),
+    *("rate", "connections", "turns", "turn_s", "guarantee"),
+)
 _START_S, _END_S = 60.0, 300.0
 _WARM_RECORDS = 20_000
 _ABSENT = "absent"
 
-Sample = Mapping[str, float]
+
+Paths = Mapping[int, Iterator[str]]
+"""What is asked, by the port of who is asked."""
 
 
 class Turn(NamedTuple):
@@ -63,6 +73,9 @@ class Turn(NamedTuple):
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
 @click.option("--records", type=click.IntRange(1), default=6_000_000, help="Records of the input.")
 @click.option("--keys", type=click.IntRange(1), default=100_000, help="Different keys.")
+@click.option("--processes", type=click.IntRange(1), default=1, help="Processes that count.")
+@click.option("--partitions", type=click.IntRange(1), default=1, help="Of the input.")
+@click.option("--to", type=click.Choice(["owner", "any"]), default="owner", help="Who is asked.")
 @click.option("--rate", type=click.IntRange(1), default=1_000, help="Questions a second.")
 @click.option("--connections", type=click.IntRange(1), default=8, help="Connections.")
 @click.option("--turns", type=click.IntRange(1), default=20, help="Turns of each sort.")
@@ -82,10 +95,7 @@ def main(**options: Any) -> None:
     content = {
         "benchmark": "queries",
         "machine": results.machine(),
-        "settings": {
-            name: options[name]
-            for name in ("records", "keys", "rate", "connections", "turns", "turn_s", "guarantee")
-        },
+        "settings": {name: options[name] for name in _SETTINGS},
         "rows": [row],
     }
     console.print(results.markdown_table(query_results.COLUMNS, query_results.lines([row])))
@@ -100,38 +110,41 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
         ProgramError: The program has ended, or takes too long.
         WrongOutputError: An answer is wrong.
     """
-    cluster.create_topic(_INPUT, 1)
-    cluster.create_topic(_OUTPUT, 1)
+    cluster.create_topic(_INPUT, options["partitions"])
+    cluster.create_topic(_OUTPUT, options["partitions"])
     workload = Workload(options["records"], options["keys"], value_bytes=20)
     with console.status(f"loading {workload.records:,} records over {workload.keys:,} keys"):
         truth = workload.load(cluster.bootstrap_servers, _INPUT)
     if options["tamper"]:
         truth = type(truth)({key: number - 1 for key, number in truth.items()})
     asked = Asked({key.decode(): number for key, number in truth.items()})
-    port, other_port = free_ports(2)
-    running = Program.start(_command(options, cluster, directory, port), directory / "process.log")
+    *ports, other_port = free_ports(options["processes"] + 1)
+    running = AskedProcesses.start(
+        ports, (_INPUT, _OUTPUT), _application(options, cluster), directory
+    )
     other = Program.start(
         [sys.executable, "-m", "benchmarks.apps.stand_in", f"--port={other_port}"],
         directory / "stand_in.log",
     )
     try:
-        _wait(running, _WARM_RECORDS, _START_S)
+        running.wait(_WARM_RECORDS, _START_S, of_each=1)
         other.watch()
+        paths = _paths(options, ports, asked)
+        _ask(options, paths, asked.check)  # The first ones find what later ones know.
         turns = [
             turn
             for _ in range(options["turns"])
-            for turn in _turns(options, port, other_port, asked)
+            for turn in _turns(options, paths, other_port, asked)
         ]
-        _wait(running, options["records"], _END_S)
+        running.wait(options["records"], _END_S)
         asked.is_over = True
-        quiet = _ask(options, port, asked.paths(), asked.check)
+        quiet = _ask(options, paths, asked.check)
         running.watch()
-        samples = _samples(running)
-        running.stop()
+        timeline = running.stop()
     finally:
         other.kill()
         running.kill()
-    return _figures(samples, turns, quiet)
+    return _figures(timeline, turns, quiet)
 
 
 class Asked:
@@ -146,12 +159,24 @@ class Asked:
         self._keys = [*truth, _ABSENT]
         self._chooser = random.Random(1)
         self._last: dict[str, int] = {}
+        self._unanswered: set[str] = set()
         self.is_over = False
 
-    def paths(self) -> Iterator[str]:
-        """Yield paths of random keys, and now and then of one that is not there."""
+    def paths(self, here: Collection[int] = (0,), count: int = 1) -> Iterator[str]:
+        """Yield paths of random keys, and now and then of one that is not there.
+
+        A key is asked for once at a time: two answers could come in another order.
+
+        Args:
+            here: The partitions that the keys are of.
+            count: Of how many.
+        """
+        keys = [key for key in self._keys if partition_of(key.encode(), count) in here]
         while True:
-            yield f"/v1/stores/counts/{self._chooser.choice(self._keys)}"
+            key = self._chooser.choice(keys)
+            if key not in self._unanswered:
+                self._unanswered.add(key)
+                yield f"/v1/stores/counts/{key}"
 
     def check(self, path: str, status: int, body: bytes) -> None:
         """Check an answer.
@@ -160,6 +185,7 @@ class Asked:
             WrongOutputError: It is wrong.
         """
         key = path.rpartition("/")[2]
+        self._unanswered.discard(key)
         highest, before = self._truth.get(key, 0), self._last.get(key, 0)
         if status not in (200, 404):
             raise WrongOutputError(f"{path}: {status} {body.decode()}")
@@ -171,45 +197,46 @@ class Asked:
             raise WrongOutputError(f"{path} is answered for {found['key']}")
         self._last[key] = value
 
+    def pass_over(self, path: str, status: int, body: bytes) -> None:
+        """Take any answer, of a program that counts nothing."""
+        self._unanswered.discard(path.rpartition("/")[2])
 
-def _command(options: Mapping[str, Any], cluster: Cluster, directory: Path, port: int) -> list[str]:
-    settings = {
+
+def _application(options: Mapping[str, Any], cluster: Cluster) -> dict[str, object]:
+    return {
         "application.id": "asked",
         "bootstrap.servers": cluster.bootstrap_servers,
-        "state.dir": directory / "state",
         "processing.guarantee": options["guarantee"],
         "commit.interval.ms": 100,
     }
-    return [
-        *(sys.executable, "-m", "benchmarks.apps.query_app"),
-        *(f"--input={_INPUT}", f"--output={_OUTPUT}", f"--port={port}"),
-        *(f"-c{name}={value}" for name, value in settings.items()),
-    ]
 
 
-def _turns(options: Mapping[str, Any], port: int, other_port: int, asked: Asked) -> Iterator[Turn]:
-    """Leave the program alone for a turn, ask another one for a turn, and then this one."""
+def _turns(
+    options: Mapping[str, Any], paths: Paths, other_port: int, asked: Asked
+) -> Iterator[Turn]:
+    """Leave the count alone for a turn, ask another program for a turn, and then the count."""
     began_s = time.monotonic()
     time.sleep(options["turn_s"])
     yield Turn("alone", began_s, time.monotonic())
-    load = _ask(options, other_port, asked.paths(), _unchecked)
+    load = _ask(options, {other_port: asked.paths()}, asked.pass_over)
     yield Turn("elsewhere", load.began_s, load.ended_s)
-    load = _ask(options, port, asked.paths(), asked.check)
+    load = _ask(options, paths, asked.check)
     yield Turn("asked", load.began_s, load.ended_s, load.latencies_s)
 
 
-def _unchecked(path: str, status: int, body: bytes) -> None:
-    """Take any answer."""
+def _paths(options: Mapping[str, Any], ports: Sequence[int], asked: Asked) -> Paths:
+    """Return what each process is asked."""
+    if options["to"] == "any":
+        return dict.fromkeys(ports, asked.paths())
+    count = options["partitions"]
+    shares = {port: partitions_here(port, "counts") for port in ports}
+    return {port: asked.paths(share, count) for port, share in shares.items()}
 
 
 def _ask(
-    options: Mapping[str, Any],
-    port: int,
-    paths: Iterator[str],
-    check: Callable[[str, int, bytes], None],
+    options: Mapping[str, Any], paths: Paths, check: Callable[[str, int, bytes], None]
 ) -> Load:
     return ask_at_rate(
-        port,
         paths,
         rate=options["rate"],
         seconds=options["turn_s"],
@@ -218,39 +245,22 @@ def _ask(
     )
 
 
-def _samples(running: Program) -> list[Sample]:
-    lines = running.log_text().splitlines()
-    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-
-
-def _wait(running: Program, records: int, timeout_s: float) -> None:
-    """Wait until so many records are counted."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        running.watch()
-        samples = _samples(running)
-        if samples and samples[-1]["records"] >= records:
-            return
-        time.sleep(0.1)
-    raise ProgramError(f"has not counted {records:,} records in {timeout_s:g} s")
-
-
-def _figures(samples: Sequence[Sample], turns: Sequence[Turn], quiet: Load) -> dict[str, Any]:
+def _figures(timeline: Timeline, turns: Sequence[Turn], quiet: Load) -> dict[str, Any]:
     """Return the figures; rates are of turns in which there was something to count."""
     rates: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
     costs: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
     server: list[float] = []
     latencies: list[float] = []
     for sort, began_s, ended_s, answered_s in turns:
-        before, after = _at(samples, began_s), _at(samples, ended_s)
+        before, after = timeline.at(began_s), timeline.at(ended_s)
         records = after["records"] - before["records"]
         if answered_s:
             latencies += answered_s
             server.append(_server_us(before, after, len(answered_s)))
-        if records and after["records"] < samples[-1]["records"]:
+        if records and after["records"] < timeline.records:
             rates[sort].append(records / (ended_s - began_s))
             costs[sort].append((after["stream_s"] - before["stream_s"]) * 1e6 / records)
-    before, after = _at(samples, quiet.began_s), _at(samples, quiet.ended_s)
+    before, after = timeline.at(quiet.began_s), timeline.at(quiet.ended_s)
     return {
         "turns": len(rates["asked"]),
         **{f"{sort}_records_per_s": _median(found) for sort, found in rates.items()},
@@ -278,15 +288,6 @@ def _median(figures: Sequence[float]) -> float | None:
 
 def _server_us(before: Sample, after: Sample, questions: int) -> float:
     return (after["server_s"] - before["server_s"]) * 1e6 / questions
-
-
-def _at(samples: Sequence[Sample], at_s: float) -> Sample:
-    """Return what had been done at a moment, between the samples around it."""
-    index = bisect.bisect([sample["at_s"] for sample in samples], at_s)
-    index = min(max(index, 1), len(samples) - 1)
-    before, after = samples[index - 1], samples[index]
-    share = (at_s - before["at_s"]) / (after["at_s"] - before["at_s"])
-    return {name: before[name] + share * (after[name] - before[name]) for name in before}
 
 
 if __name__ == "__main__":

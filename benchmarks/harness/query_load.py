@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import cycle, islice
 
 _GIVE_UP_S = 30.0
 
@@ -33,7 +35,10 @@ class Load:
 class _Connection(asyncio.Protocol):
     """A connection with one question at a time."""
 
-    def __init__(self, answered: Callable[[_Connection, int, bytes], None]) -> None:
+    def __init__(
+        self, paths: Iterator[str], answered: Callable[[_Connection, int, bytes], None]
+    ) -> None:
+        self._paths = paths
         self._answered = answered
         self._read = b""
         self.due_s = 0.0
@@ -43,9 +48,9 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
-    def ask(self, path: str, due_s: float) -> None:
-        self.path, self.due_s = path, due_s
-        self.transport.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    def ask(self, due_s: float) -> None:
+        self.path, self.due_s = next(self._paths), due_s
+        self.transport.write(f"GET {self.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def data_received(self, data: bytes) -> None:
         self._read += data
@@ -59,8 +64,7 @@ class _Connection(asyncio.Protocol):
 
 
 def ask_at_rate(
-    port: int,
-    paths: Iterator[str],
+    paths: Mapping[int, Iterator[str]],
     *,
     rate: int,
     seconds: float,
@@ -70,19 +74,18 @@ def ask_at_rate(
     """Ask for so long, and return what came of it once the last is answered.
 
     Args:
-        port: Of the server, on this machine.
-        paths: What is asked.
+        paths: What is asked, by the port of the server on this machine; connections go to them in
+            turn.
         rate: Questions a second.
         seconds: For how long.
         connections: How many connections; a question goes over one that is free.
         check: Is given each path, status and body; may raise.
     """
-    return asyncio.run(_ask_at_rate(port, paths, rate, seconds, connections, check))
+    return asyncio.run(_ask_at_rate(paths, rate, seconds, connections, check))
 
 
 async def _ask_at_rate(
-    port: int,
-    paths: Iterator[str],
+    paths: Mapping[int, Iterator[str]],
     rate: int,
     seconds: float,
     connections: int,
@@ -102,15 +105,15 @@ async def _ask_at_rate(
                 done.set_exception(error)
             return
         if waiting:
-            connection.ask(next(paths), waiting.popleft())
+            connection.ask(waiting.popleft())
         else:
             free.append(connection)
         if len(load.latencies_s) == total and not done.done():
             done.set_result(None)
 
-    for _ in range(connections):
+    for port in islice(cycle(paths), connections):
         _, connection = await loop.create_connection(
-            lambda: _Connection(answered), "127.0.0.1", port
+            partial(_Connection, paths[port], answered), "127.0.0.1", port
         )
         free.append(connection)
     every = list(free)
@@ -120,7 +123,7 @@ async def _ask_at_rate(
         if (wait_s := due_s - time.monotonic()) > 0:
             await asyncio.sleep(wait_s)
         if free:
-            free.popleft().ask(next(paths), due_s)
+            free.popleft().ask(due_s)
         else:
             waiting.append(due_s)
     await asyncio.wait_for(done, _GIVE_UP_S)

@@ -36,14 +36,23 @@ def lines(rows: Sequence[Row]) -> list[list[str]]:
 def tables(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of the page's place."""
     settings, (row,) = content["settings"], content["rows"]
+    place, asked = "queries", ""
+    if settings["processes"] > 1:
+        place = f"queries-{settings['to']}"
+        who = "the one that has the key" if settings["to"] == "owner" else "any of them"
+        asked = (
+            f"{settings['processes']} processes, {settings['partitions']} partitions, each "
+            f"question to {who}: "
+        )
     about = (
-        f"{settings['rate']:,} questions a second over {settings['connections']} connections, "
-        f"{settings['keys']:,} keys, {settings['guarantee']}; medians of {row['turns']} turns of "
-        f"{settings['turn_s']:g} s of each sort; in brackets the median of each turn's rate and "
-        "that of the turn before it. *Another asked*: a process beside the count, so that who asks "
-        "has the same work, on the same processors."
+        f"{asked}{settings['rate']:,} questions a second over {settings['connections']} "
+        f"connections, {settings['keys']:,} keys, {settings['guarantee']}; medians of "
+        f"{row['turns']} turns of {settings['turn_s']:g} s of each sort; in brackets the median of "
+        "each turn's rate and that of the turn before it. *Another asked*: a process beside the "
+        "count, so that who asks has the same work, on the same processors."
     )
-    return {"queries": f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
+    about = about[0].upper() + about[1:]
+    return {place: f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
 
 
 TABLES = {"queries": tables}

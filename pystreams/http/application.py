@@ -24,6 +24,7 @@ from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.stores.owners import Owners
 from pystreams.http.stores.quick_answers import QuickAnswers
+from pystreams.http.stores.quick_forwards import QuickForwards
 from pystreams.http.stores.store_queries import StoreQueries
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -122,7 +123,8 @@ def application_of(
     )
     application.router.redirect_slashes = False
     guard = Guard(application, token)
-    return Application(guard, QuickAnswers(stores, guard), owners)
+    quick = QuickAnswers(stores, guard, QuickForwards(owners.tls))
+    return Application(guard, quick, owners)
 
 
 async def _problem(_: Request, error: Exception) -> Response:

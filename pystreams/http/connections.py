@@ -15,7 +15,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pystreams.http.stores.quick_answers import QuickAnswers
+from pystreams.http.stores.quick_answers import QuickAnswers, forwarded_answer
+from pystreams.http.stores.quick_forwards import Forward
 
 _LEAST_TAKEN_BYTES_S = 1024
 """Who takes an answer more slowly than this is let go."""
@@ -40,6 +41,9 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             self._quick_answer = quick.of_connection()
             self._quickly_answered = 0
             self._is_begun = False
+            self._asked_elsewhere = False
+            self._held = b""
+            self._ends = False
             self._look_later()
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -47,15 +51,28 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            if self._asked_elsewhere:
+                self._held += data
+                self.transport.pause_reading()
+                return
             if self._is_at_rest():
                 answer = self._quick_answer(data, _date(self.server_state.default_headers))
                 if answer is not None:
                     self._unset_keepalive_if_required()
-                    self._quickly_answered += 1
-                    self.transport.write(answer)
+                    if isinstance(answer, bytes):
+                        self._give(answer)
+                    else:
+                        self._ask_elsewhere(answer, data)
                     return
             self._is_begun = True
             super().data_received(data)
+
+        def shutdown(self) -> None:
+            """End it once what is asked is answered."""
+            if self._asked_elsewhere:
+                self._ends = True
+            else:
+                super().shutdown()
 
         def send_400_response(self, msg: str) -> None:
             """Refuse what is no HTTP: a request, or the rest of one that is being answered."""
@@ -65,6 +82,33 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
                 super().send_400_response(msg)
             else:
                 self.transport.abort()
+
+        def _give(self, answer: bytes) -> None:
+            self._quickly_answered += 1
+            self.transport.write(answer)
+
+        def _ask_elsewhere(self, question: Forward, data: bytes) -> None:
+            self._asked_elsewhere = True
+
+            def done(body: bytes | None) -> None:
+                self._asked_elsewhere = False
+                held, self._held = self._held, b""
+                if self.transport.is_closing():
+                    return
+                if held:
+                    self.transport.resume_reading()
+                if body is None:
+                    self._is_begun = True
+                    super(Connection, self).data_received(data)
+                else:
+                    date = _date(self.server_state.default_headers)
+                    self._give(forwarded_answer(body, question.owner, date))
+                if held:
+                    self.data_received(held)
+                if self._ends:
+                    self.shutdown()
+
+            quick.forwards.ask(question, done)
 
         def _is_at_rest(self) -> bool:
             """Return whether a request may begin: no other is begun, and no answer."""
@@ -86,7 +130,7 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             unsent = self.transport.get_write_buffer_size()
             takes = unsent_before - unsent >= _LEAST_TAKEN_BYTES_S * idle_timeout_s
             asks = self.cycle is not cycle or self._quickly_answered != quickly_answered
-            waits = _is_unanswered(self.cycle)
+            waits = self._asked_elsewhere or _is_unanswered(self.cycle)
             if unsent and unsent_before and not takes and not asks:
                 # Its answer is not taken: the system is not to keep the rest of it, either.
                 self.transport.get_extra_info("socket").setsockopt(

@@ -55,8 +55,9 @@ class LockKeepingSocket(socket.socket):
 
     def send(self, data: Any, flags: int = 0, /) -> int:
         """Send what there is room for, and return how many bytes that are."""
-        given = bytes(memoryview(data)[:_SENT_BYTES])
-        written: int = _send(self.fileno(), given, len(given), flags | _AT_ONCE)
+        # It may be a `bytearray`, or a view.
+        given = data if type(data) is bytes else bytes(memoryview(data)[:_SENT_BYTES])
+        written: int = _send(self.fileno(), given, min(len(given), _SENT_BYTES), flags | _AT_ONCE)
         if written < 0:
             raise _last_error()
         return written

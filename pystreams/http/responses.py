@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from pystreams.readable_values import json_of_value
 
+OWNER_HEADER = "x-pystreams-owner"
 _HEADERS = {
     401: ("www-authenticate", "Bearer"),
     405: ("allow", "GET, HEAD"),
@@ -39,7 +40,7 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 def forwarded(status: int, body: bytes, media_type: str, owner: str) -> Response:
     """Return what another process has answered, and which."""
-    return Response(body, status, {**_SAFE, "x-pystreams-owner": owner}, media_type=media_type)
+    return Response(body, status, {**_SAFE, OWNER_HEADER: owner}, media_type=media_type)
 
 
 def as_problem(error: RequestError) -> Response:

@@ -19,6 +19,7 @@ from pystreams.http.application import Application, application_of
 from pystreams.http.connections import connections
 from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
+from pystreams.http.stores.quick_forwards import QuickForwards
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -135,10 +136,15 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Closes what is still open when the time to end has passed: uvicorn would leave it to be."""
 
+    def __init__(self, config: uvicorn.Config, forwards: QuickForwards) -> None:
+        super().__init__(config)
+        self._forwards = forwards
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+        self._forwards.close()
         await asyncio.sleep(0)  # In which they are closed.
 
 
@@ -174,7 +180,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
-    return _Server(config)
+    return _Server(config, application.quick.forwards)
 
 
 def _refuse_openness(options: HttpOptions) -> None:

@@ -27,6 +27,8 @@ PLACES = [
     "window-costs",
     "suppression",
     "queries",
+    "queries-owner",
+    "queries-any",
     "downtime",
     "models",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import ssl
 import urllib.error
@@ -49,3 +51,29 @@ def ask(
     except urllib.error.HTTPError as refused:
         with refused:
             return Answer(refused.code, refused.headers, refused.read())
+
+
+class KeptConnection:
+    """A connection to a server on this machine on which one question follows the other."""
+
+    def __init__(self, address: str) -> None:
+        self._connection = http.client.HTTPConnection(address, timeout=TIMEOUT_S)
+
+    def ask(self, path: str, **parameters: Any) -> Answer:
+        """Return the answer; one that the server has closed meanwhile is opened again."""
+        asked = f"{path}?{urlencode(parameters)}" if parameters else path
+        with contextlib.suppress(http.client.HTTPException, ConnectionError):
+            return self._ask(asked)
+        self._connection.close()
+        try:
+            return self._ask(asked)
+        except http.client.HTTPException as error:
+            raise OSError(str(error)) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _ask(self, asked: str) -> Answer:
+        self._connection.request("GET", asked)
+        answer = self._connection.getresponse()
+        return Answer(answer.status, answer.headers, answer.read())

@@ -18,6 +18,7 @@ from pystreams.http.stores.owner_connections import OwnerConnections
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, certificate_of, served
+from tests.http.connecting import HOST, ORDINARILY, Raw
 from tests.http.counting import counting
 from tests.ports import ports_in_a_row
 
@@ -75,6 +76,36 @@ def test_owners_are_asked_over_tls_with_the_token_of_the_request(
     wait_until(all_answer, "all keys of both", told=lambda: _told(clients))
     with pytest.raises(HttpQueryError, match="send the token"):
         Client(two[0].url, token="wrong", tls=tls).get("counts", "a")
+
+
+def test_both_ways_ask_owners_over_tls_and_with_the_token(
+    two: list[Served], certificate: tuple[Path, Path]
+) -> None:
+    tls = ssl.create_default_context(cafile=str(certificate[0]))
+    token = b"Authorization: Bearer %b\r\n" % TOKEN.encode()
+    with contextlib.ExitStack() as stack:
+        connections = [
+            stack.enter_context(contextlib.closing(Raw(application.url, tls)))
+            for application in two
+        ]
+
+        def answers(*headers: bytes) -> list[bytes]:
+            found = []
+            for connection in connections:
+                for key in KEYS.encode():
+                    asked = b"GET /v1/stores/counts/%c HTTP/1.1\r\n" % key
+                    connection.send(asked + HOST + b"".join(headers) + b"\r\n")
+                    found.append(connection.answer())
+            return found
+
+        def all_answer() -> bool:
+            found = answers(token, ORDINARILY)
+            elsewhere = sum(b"x-pystreams-owner: 127" in answer for answer in found)
+            return elsewhere == len(KEYS) and all(b'"value":1' in answer for answer in found)
+
+        wait_until(all_answer, "all keys of both")
+        assert answers(token) == answers(token, ORDINARILY)
+        assert all(b"HTTP/1.1 401" in answer for answer in answers())
 
 
 class _Answers(BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ import pytest
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.waiting import wait_until
-from tests.http.asking import Answer, ask
+from tests.http.asking import Answer, KeptConnection, ask
 from tests.http.conftest import Topics
 from tests.ports import ports_in_a_row
 
@@ -38,6 +38,9 @@ class Process:
         self._application = application
         self._directory = application.directory / f"state-{number}"
         self.running = self.start()
+        # Both ways to ask, which the server tells apart, in turn.
+        self._kept = KeptConnection(self.server)
+        self._ways = cycle([self.ask, self._kept.ask, self.ask, self._kept.ask, self._kept.ask])
 
     def start(self) -> Running:
         self.running = self._application.start("--http", self.server, state_dir=self._directory)
@@ -49,6 +52,13 @@ class Process:
 
     def ask(self, path: str, **parameters: Any) -> Answer:
         return ask(f"http://{self.server}", path, **parameters)
+
+    def ask_for(self, key: str, **parameters: Any) -> Answer:
+        return next(self._ways)(f"/v1/stores/counts/{key}", **parameters)
+
+    def close(self) -> None:
+        self._kept.close()
+        self.running.kill()
 
     def here(self) -> list[int]:
         """Return the partitions it has; none while it starts."""
@@ -76,7 +86,7 @@ def processes(broker: DevelopmentBroker, topics: Topics, tmp_path: Path) -> Iter
         yield started
     finally:
         for process in started:
-            process.running.kill()
+            process.close()
 
 
 def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process]) -> None:
@@ -89,7 +99,7 @@ def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process
 
     for process in processes:
         for key in KEYS:
-            answer = process.ask(f"/v1/stores/counts/{key}", **COMMITTED)
+            answer = process.ask_for(key, **COMMITTED)
             owner = shares[answer.json()["partition"]]
             expected = None if owner == process.server else owner
             assert answer.headers["x-pystreams-owner"] == expected
@@ -188,8 +198,8 @@ class Asked:
             process, isolation = next(self._turns), next(self._levels)
             was_up, began_s = process.is_up(), time.monotonic()
             try:
-                answer = process.ask(
-                    f"/v1/stores/counts/{key}",
+                answer = process.ask_for(
+                    key,
                     min_position=json.dumps(self._positions.get(key, {})),
                     **isolation,
                 )
@@ -222,7 +232,7 @@ def test_a_request_that_was_forwarded_is_not_forwarded_again(processes: list[Pro
 
 def _asked(process: Process) -> list[Answer]:
     """Return the answers to all keys; each is right, or none."""
-    answers = [process.ask(f"/v1/stores/counts/{key}", **COMMITTED) for key in KEYS]
+    answers = [process.ask_for(key, **COMMITTED) for key in KEYS]
     for answer in answers:
         assert answer.status in (200, 503), answer.body
         if answer.status == 200:
@@ -231,5 +241,5 @@ def _asked(process: Process) -> list[Answer]:
 
 
 def _all_answer(process: Process) -> bool:
-    answers = [process.ask(f"/v1/stores/counts/{key}", **COMMITTED) for key in KEYS]
+    answers = [process.ask_for(key, **COMMITTED) for key in KEYS]
     return all(answer.status == 200 and answer.json()["value"] == EACH for answer in answers)

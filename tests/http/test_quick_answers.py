@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,53 +12,7 @@ import pytest
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import Served
-
-HOST = b"Host: localhost\r\n"
-ORDINARILY = b"TE: trailers\r\n"
-"""A header that makes a request go the ordinary way, and changes nothing."""
-
-
-class Raw:
-    """A connection over which bytes go as they are."""
-
-    def __init__(self, url: str) -> None:
-        address = ("127.0.0.1", int(url.rpartition(":")[2]))
-        self._socket = socket.create_connection(address, DEADLINE_S)
-        self._read = b""
-
-    def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def answer(self) -> bytes:
-        """Return the next answer, without its date; nothing at the connection's end."""
-        while b"\r\n\r\n" not in self._read:
-            if not self._more():
-                return b""
-        head, _, rest = self._read.partition(b"\r\n\r\n")
-        found = re.search(rb"content-length: (\d+)", head)
-        length = int(found[1]) if found else 0
-        while len(rest) < length:
-            if not self._more():
-                break
-            rest = self._read.partition(b"\r\n\r\n")[2]
-        self._read = rest[length:]
-        return _without_date(head) + b"\r\n\r\n" + rest[:length]
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _more(self) -> bool:
-        read = b""
-        with contextlib.suppress(ConnectionError):
-            read = self._socket.recv(1 << 16)
-        self._read += read
-        return read != b""
-
-
-def _without_date(head: bytes) -> bytes:
-    return b"\r\n".join(
-        sorted(line for line in head.split(b"\r\n") if not line.startswith(b"date: "))
-    )
+from tests.http.connecting import HOST, ORDINARILY, Raw
 
 
 @pytest.fixture
@@ -114,6 +66,17 @@ def test_both_ways_answer_the_same(connection: Raw, target: bytes) -> None:
         connection.send(request + b"\r\n")
         assert connection.answer() == ordinary
     assert ordinary.count(b"content-length") == 1
+
+
+@pytest.mark.parametrize("target", [b"counts/a", b"by-length/2", b"plain/a", b"counts/nobody"])
+def test_a_key_is_answered_the_same_with_and_without_parameters(
+    connection: Raw, target: bytes
+) -> None:
+    answers = []
+    for asked in (target, target + b"?isolation=read_uncommitted"):
+        connection.send(b"GET /v1/stores/" + asked + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+        answers.append(connection.answer())
+    assert answers[0] == answers[1]
 
 
 ASKED = b"GET /v1/stores/counts/a HTTP/1.1\r\n"

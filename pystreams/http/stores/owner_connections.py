@@ -41,10 +41,10 @@ class OwnerConnections:
     """
 
     def __init__(self, certificate: Path | None) -> None:
-        self._tls: ssl.SSLContext | None = None
+        self.tls: ssl.SSLContext | None = None
         if certificate is not None:
-            self._tls = ssl.create_default_context()
-            self._tls.load_verify_locations(certificate)
+            self.tls = ssl.create_default_context()
+            self.tls.load_verify_locations(certificate)
         self._clock = SystemClock()
         self._lock = threading.Lock()
         self._kept: dict[HostInfo, list[_Kept]] = {}
@@ -96,10 +96,10 @@ class OwnerConnections:
         return found
 
     def _new(self, owner: HostInfo) -> http.client.HTTPConnection:
-        if self._tls is None:
+        if self.tls is None:
             return http.client.HTTPConnection(owner.host, owner.port, timeout=_TIMEOUT_S)
         return http.client.HTTPSConnection(
-            owner.host, owner.port, timeout=_TIMEOUT_S, context=self._tls
+            owner.host, owner.port, timeout=_TIMEOUT_S, context=self.tls
         )
 
     def _take(self, owner: HostInfo) -> http.client.HTTPConnection | None:

@@ -8,6 +8,7 @@ the token of the request, as all processes of an application have the same.
 from __future__ import annotations
 
 import http.client
+import ssl
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -33,6 +34,11 @@ class Owners:
     def __init__(self, streams: KafkaStreams, certificate: Path | None) -> None:
         self._streams = streams
         self._connections = OwnerConnections(certificate)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """How they are asked over TLS; None: they are asked without."""
+        return self._connections.tls
 
     def close(self) -> None:
         """Close what stays open between two requests."""

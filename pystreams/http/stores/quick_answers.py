@@ -4,7 +4,7 @@ The server shares Python's lock with the stream threads, so that each microsecon
 from them. A parser in Python, a task, its cycle and a router cost several times what the store
 does. So a request that is nothing but `GET /v1/stores/STORE/KEY`, whole, by somebody who may ask,
 is answered at once; whatever is out of the ordinary goes the ordinary way, where all is decided
-that matters. Both give the same answers.
+that matters. Both give the same answers. A key that another process has is asked for there.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from pystreams.errors import StreamsError
 from pystreams.http.guard import MAX_ADDRESS_BYTES, Guard
-from pystreams.http.responses import RequestError, as_json, as_problem
+from pystreams.http.responses import OWNER_HEADER, RequestError, as_json, as_problem
+from pystreams.http.stores.owners import FORWARDED_HEADER
+from pystreams.http.stores.quick_forwards import Forward, QuickForwards
 from pystreams.http.stores.store_queries import Elsewhere, StoreQueries
 from pystreams.readable_values import json_of_value
+from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 _PREFIX = b"GET /v1/stores/"
 _END = b"\r\n\r\n"
@@ -34,29 +38,47 @@ _EXTRAORDINARY: Final = frozenset(
     {b"content-length", b"expect", b"http2-settings", b"te", b"transfer-encoding", b"upgrade"}
 )
 _NOTHING = QueryParams()
+_OWNER, _FORWARDED = OWNER_HEADER.encode(), FORWARDED_HEADER.encode()
 
-Answerer = Callable[[bytes, bytes], bytes | None]
+Answerer = Callable[[bytes, bytes], bytes | Forward | None]
+
+
+class _LetThrough(NamedTuple):
+    """Headers of requests that may ask.
+
+    Attributes:
+        block: All of them, as they came.
+        passed_on: Those that another process must be sent; None: it must not be asked.
+    """
+
+    block: bytes
+    passed_on: bytes | None
 
 
 class QuickAnswers:
-    """Answers for keys of stores."""
+    """Answers for keys of stores.
 
-    def __init__(self, stores: StoreQueries, guard: Guard) -> None:
+    Attributes:
+        forwards: Asks other processes.
+    """
+
+    def __init__(self, stores: StoreQueries, guard: Guard, forwards: QuickForwards) -> None:
         self._stores = stores
         self._guard = guard
+        self.forwards = forwards
 
     def of_connection(self) -> Answerer:
         """Return what answers the requests of one connection.
 
         It is given what was read, and the date as HTTP writes it. It returns all bytes of the
-        answer, or None where that was no ordinary question for a key that is here.
+        answer, or what to ask another process, or None where that was no ordinary question.
 
         A connection's requests mostly have the same headers. Those that were let through are
         remembered, and need not be looked at again.
         """
-        let_through = b""
+        let_through = _LetThrough(b"", None)
 
-        def answer(data: bytes, date: bytes) -> bytes | None:
+        def answer(data: bytes, date: bytes) -> bytes | Forward | None:
             nonlocal let_through
             if not data.startswith(_PREFIX) or len(data) > MAX_ADDRESS_BYTES:
                 return None
@@ -64,50 +86,94 @@ class QuickAnswers:
             if asked is None:
                 return None
             headers = data[asked.end() :]
-            if headers != let_through:
-                if not self._lets_through(headers):
+            if headers != let_through.block:
+                found = self._let_through(headers)
+                if found is None:
                     return None
-                let_through = headers
-            store, _, key = unquote(asked[1].decode("ascii")).partition("/")
-            query = asked[2]
+                let_through = found
+            path, query = asked.groups()
+            store, _, key = unquote(path.decode("ascii")).partition("/")
+            if not store or not key:
+                return None
             given = QueryParams(query.decode("ascii")) if query else _NOTHING
-            return self._answer(store, key, given, date) if store and key else None
+            answered = self._answer(store, key, given, date)
+            if not isinstance(answered, Elsewhere):
+                return answered
+            passed_on = let_through.passed_on
+            if passed_on is None or answered.missing is not None:
+                return None
+            return self._forward(store, answered.partitions[0], path, query, passed_on)
 
         return answer
 
-    def _lets_through(self, block: bytes) -> bool:
-        """Return whether a request with these headers is whole, ordinary and allowed."""
+    def _let_through(self, block: bytes) -> _LetThrough | None:
+        """Return the headers of a request that is whole, ordinary and allowed."""
         if not block.endswith(_END):
-            return False
+            return None
         headers: dict[bytes, bytes] = {}
         for line in block[: -len(_END)].split(b"\r\n"):
             header = _HEADER.fullmatch(line)
             if header is None:
-                return False
+                return None
             name = header[1].lower()
             if name in headers or name in _EXTRAORDINARY:
-                return False
+                return None
             headers[name] = header[2].strip(b" \t")
         if headers.get(b"connection", b"keep-alive").lower() != b"keep-alive":
-            return False
-        return b"host" in headers and self._guard.refusal_of(headers) is None
+            return None
+        if b"host" not in headers or self._guard.refusal_of(headers) is not None:
+            return None
+        if _FORWARDED in headers:
+            return _LetThrough(block, None)
+        token = headers.get(b"authorization")
+        return _LetThrough(block, b"" if token is None else b"authorization: %b\r\n" % token)
 
-    def _answer(self, store: str, key: str, given: QueryParams, date: bytes) -> bytes | None:
+    def _forward(
+        self, store: str, number: int, path: bytes, query: bytes | None, passed_on: bytes
+    ) -> Forward | None:
+        try:
+            owner = self._stores.known_owner(store, number)
+        except StreamsError:
+            return None
+        if owner is None:
+            return None
+        asked = [] if query is None else [query]
+        if b"partition=" not in (query or b""):
+            asked.append(b"partition=%d" % number)
+        return Forward(
+            owner,
+            b"%b%b?%b HTTP/1.1\r\nhost: %b\r\n%b: 1\r\n%b\r\n"
+            % (
+                *(_PREFIX, path, b"&".join(asked)),
+                *(str(owner).encode(), _FORWARDED, passed_on),
+            ),
+        )
+
+    def _answer(
+        self, store: str, key: str, given: QueryParams, date: bytes
+    ) -> bytes | Elsewhere | None:
         try:
             answer = self._stores.of_key(store, key, given)
             if isinstance(answer, Elsewhere):
-                return None
+                return answer
             body = json_of_value(answer)
         except RequestError as error:
             return _bytes_of(as_problem(error), date)
         except Exception:  # noqa: BLE001 - the ordinary way meets it again, and tells of it
             return None
-        return b"HTTP/1.1 200 OK\r\ndate: %b\r\n%bcontent-length: %d\r\n\r\n%b" % (
-            date,
-            _HEADERS,
-            len(body),
-            body,
-        )
+        return _answer_with(_HEADERS, body, date)
+
+
+def forwarded_answer(body: bytes, owner: HostInfo, date: bytes) -> bytes:
+    """Return all bytes of an answer that another process gave."""
+    return _answer_with(b"%b%b: %b\r\n" % (_HEADERS, _OWNER, str(owner).encode()), body, date)
+
+
+def _answer_with(headers: bytes, body: bytes, date: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ndate: %b\r\n%bcontent-length: %d\r\n\r\n%b" % (
+        *(date, headers),
+        *(len(body), body),
+    )
 
 
 def _bytes_of(response: Response, date: bytes) -> bytes:

@@ -71,12 +71,19 @@ def answer_of_key(
             continue
         # What is asked for most comes first: whether something is an iterator takes long to see.
         if isinstance(value, ValueAndTimestamp) or not isinstance(value, Iterator):
-            return {"key": key, **_fields(value), **_where(number, result)}
+            return answer_of_value(key, value, number, position_of(result.position))
         entries = list(islice(_entries(spec, query, value), MAX_LIMIT + 1))
         if entries:
             told = {"entries": entries[:MAX_LIMIT], "more": len(entries) > MAX_LIMIT}
             return {"key": key, **told, **_where(number, result)}
     return None
+
+
+def answer_of_value(
+    key: Any, value: Any, number: int | None, position: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """Return what a partition has of a key, where it is one value."""
+    return {"key": key, **_fields(value), "partition": number, "position": position}
 
 
 def answer_of_range(

@@ -16,16 +16,20 @@ from starlette.responses import Response
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.stores import store_answers
 from pystreams.http.stores.owners import Owners
+from pystreams.http.stores.plain_keys import PlainKeys
 from pystreams.http.stores.store_answers import Answers
 from pystreams.http.stores.store_requests import (
     Terms,
     key_of_store,
+    key_reading,
     limit_of,
+    plain_query,
     query_of_key,
     query_of_range,
     terms_of,
 )
 from pystreams.runtime.application.kafka_streams import KafkaStreams
+from pystreams.runtime.cluster.streams_metadata import HostInfo
 from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.serdes import BYTES, Serde, filled
 from pystreams.stores.contracts.queries import Query
@@ -66,6 +70,11 @@ class StoreQueries:
         self._key_serdes: dict[str, Serde[Any]] = {
             name: filled(spec.key_serde, default) or BYTES for name, spec in self._specs.items()
         }
+        self._plain_keys = {
+            name: PlainKeys(streams, spec, key_reading(self._key_serdes[name]), query)
+            for name, spec in self._specs.items()
+            if (query := plain_query(spec)) is not None
+        }
 
     async def names(self, _: Request) -> Response:
         """Answer which stores there are, and what they can be asked."""
@@ -86,6 +95,8 @@ class StoreQueries:
         Raises:
             RequestError: It can't be answered.
         """
+        if not given and (plain := self._plainly(store, text)) is not None:
+            return plain
         asked = self._question(store, text, given)
         spec, key, query, terms, number = asked
         found = self._ask(spec, query, terms, number)
@@ -100,6 +111,10 @@ class StoreQueries:
         if number is None or terms.partition is not None:
             raise missing
         return self._in_other_partitions(asked, missing)
+
+    def known_owner(self, store: str, number: int) -> HostInfo | None:
+        """Return the process that had a partition a moment ago; None if none is known to."""
+        return self._streams.known_owner_of(store, number)
 
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
@@ -124,6 +139,17 @@ class StoreQueries:
         return as_json({"partitions": partitions, "elsewhere": elsewhere})
 
     # ------------------------------------------------------------------ inside
+
+    def _plainly(self, store: str, text: str) -> dict[str, Any] | Elsewhere | None:
+        """Return what is found at once; None: ask as ever."""
+        keys = self._plain_keys.get(store)
+        if keys is None:
+            return None
+        try:
+            found = keys.ask(text)
+        except Exception:  # noqa: BLE001 - it is met again
+            return None
+        return Elsewhere([found]) if isinstance(found, int) else found
 
     def _question(self, store: str, text: str, given: QueryParams) -> _KeyQuestion:
         spec = self._spec(store)

@@ -6,7 +6,9 @@ a number, JSON. A parameter that the store does not know is refused, never passe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,7 +19,7 @@ from pystreams.http.api_description.parameters import ALWAYS, DEFAULT_LIMIT, MAX
 from pystreams.http.responses import RequestError
 from pystreams.ids import TopicPartition
 from pystreams.readable_values import bytes_of_text
-from pystreams.serdes import Serde
+from pystreams.serdes import STRING, Serde
 from pystreams.stores.contracts.position import Position, PositionBound
 from pystreams.stores.contracts.queries import (
     KeyQuery,
@@ -90,6 +92,19 @@ def query_of_key(spec: StoreSpec, key: Any, given: QueryParams) -> Query[Any]:
     if WindowRangeQuery in answers:
         return WindowRangeQuery(key=key)
     return TimestampedKeyQuery(key) if spec.timestamped else KeyQuery(key)
+
+
+def plain_query(spec: StoreSpec) -> Callable[[Any], Query[Any]] | None:
+    """Return what asks a store for a key without parameters; None where several values answer."""
+    answers = spec.kind.answers
+    if KeyQuery not in answers or WindowKeyQuery in answers or VersionedKeyQuery in answers:
+        return None
+    return TimestampedKeyQuery if spec.timestamped else KeyQuery
+
+
+def key_reading(serde: Serde[Any]) -> Callable[[str], Any]:
+    """Return what returns the key that a text stands for, as `key_of` does."""
+    return str if serde is STRING else partial(key_of, serde=serde)
 
 
 def query_of_range(spec: StoreSpec, serde: Serde[Any], given: QueryParams) -> Query[Any]:

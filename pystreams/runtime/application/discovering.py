@@ -132,6 +132,20 @@ class DiscoveringClient(EmbeddedClient):
         """
         return self._discover().owner(store, number, afresh=afresh)
 
+    def known_owner_of(self, store: str, number: int) -> HostInfo | None:
+        """Return who had a partition of a store when the group was last described.
+
+        Does not wait: the group is asked every few seconds, for the next call.
+
+        Returns:
+            None if nobody said so within the last half minute.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StreamsError: The application was not started.
+        """
+        return self._discover().known_owner(store, number)
+
     def partition_of_key(self, store: str, key: Any) -> int | None:
         """Return the partition that Kafka's own partitioner gives a key; None in a global store.
 

@@ -65,6 +65,13 @@ class _Writer(NamedTuple):
     bytes_of: Callable[[Any], bytes]
 
 
+class _Owners(NamedTuple):
+    """Who has partitions of stores, as one description of the group says, as far as was asked."""
+
+    group: GroupDescription | None
+    found: dict[tuple[str, int], HostInfo | None]
+
+
 class Discovery:
     """Finds out which instance has what. Safe to use from any thread.
 
@@ -91,6 +98,7 @@ class Discovery:
         self._look: _Look | None = None
         self._asked: Future[GroupDescription] | None = None
         self._asked_ahead: Future[GroupDescription] | None = None
+        self._known_owners = _Owners(None, {})
 
     def clients(self, store: str | None = None) -> list[StreamsMetadata]:
         """Return the instances that say where they answer: all, or those that have a store.
@@ -157,12 +165,13 @@ class Discovery:
         Raises:
             ValueError: The key can't be written, or has not one partition.
         """
-        spec, count = self._plan.spec_of(store), self._topics.num_partitions_of_store(store)
-        if not count:
-            return None
-        topic, windows, own, bytes_of = self._written_by.get(store) or self._find_writer(
-            store, spec
-        )
+        writer, count = self._written_by.get(store), self._topics.num_partitions_of_store(store)
+        if writer is None:
+            spec = self._plan.spec_of(store)
+            if not count:
+                return None
+            writer = self._find_writer(store, spec)
+        topic, windows, own, bytes_of = writer
         if partitioner is not None:
             chosen = partitioner(topic, key, None, count)
             if isinstance(chosen, int):
@@ -178,11 +187,20 @@ class Discovery:
 
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
         """Return who has a partition of a store; see `KafkaStreams.owner_of`."""
-        needed = self._inputs(store, number)
-        for member in self._group(0 if afresh else _FRESH_MS).members:
-            if needed and needed <= member.partitions:
-                return host_of(member.client_id)
-        return None
+        return self._owner_in(self._group(0 if afresh else _FRESH_MS), store, number)
+
+    def known_owner(self, store: str, number: int) -> HostInfo | None:
+        """Return who had a partition of a store; see `KafkaStreams.known_owner_of`."""
+        group = self._group_ahead()
+        if group is None:
+            return None
+        known = self._known_owners
+        if known.group is not group:
+            known = self._known_owners = _Owners(group, {})
+        asked = (store, number)
+        if asked not in known.found:
+            known.found[asked] = self._owner_in(group, store, number)
+        return known.found[asked]
 
     def lags(self, threads: list[ThreadMetadata]) -> dict[str, dict[int, LagInfo]]:
         """Return how far the stores of these threads' tasks are behind their changelogs.
@@ -229,6 +247,13 @@ class Discovery:
             return frozenset()
         counts = self._topics.partition_counts()
         return frozenset(partitions_of_task(self._plan, counts, TaskId(part.id, number)))
+
+    def _owner_in(self, group: GroupDescription, store: str, number: int) -> HostInfo | None:
+        needed = self._inputs(store, number)
+        for member in group.members:
+            if needed and needed <= member.partitions:
+                return host_of(member.client_id)
+        return None
 
     def _stores_of(self, partitions: set[TopicPartition]) -> frozenset[str]:
         read = {topic for topic, _ in partitions}

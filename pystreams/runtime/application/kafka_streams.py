@@ -8,12 +8,12 @@ others are stopped, unless the program has it replaced (`ThreadRunner`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from pystreams.config import IsolationLevel, StreamsConfig
-from pystreams.errors import NO_ANSWER, StoreNotAvailableError, StreamsError, as_streams_error
+from pystreams.config import StreamsConfig
+from pystreams.errors import NO_ANSWER, StreamsError, as_streams_error
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -24,28 +24,22 @@ from pystreams.runtime.adapters.prometheus_endpoint import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import Lives, client_metrics
 from pystreams.runtime.application.client_state import State
-from pystreams.runtime.application.discovering import SUPERVISOR_NAME, DiscoveringClient
+from pystreams.runtime.application.discovering import SUPERVISOR_NAME
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
+from pystreams.runtime.application.querying import QueryingClient
 from pystreams.runtime.application.uncaught_errors import ThreadRunner
 from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
-from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.reports.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
-from pystreams.runtime.queries.local_stores import local_store, views_of
-from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
-from pystreams.runtime.queries.query_results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
-from pystreams.stores.contracts.position import PositionBound
-from pystreams.stores.contracts.queries import Query
 from pystreams.stores.engines.rocksdb import MEMORY
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
@@ -56,7 +50,7 @@ _log = get_logger("pystreams.client")
 R = TypeVar("R")
 
 
-class KafkaStreams(DiscoveringClient):
+class KafkaStreams(QueryingClient):
     """Runs a topology.
 
     `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
@@ -90,15 +84,13 @@ class KafkaStreams(DiscoveringClient):
         clock: Clock | None = None,
         restarts: int = 0,
     ) -> None:
-        super().__init__(clock)
-        self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        self._plan = TopologyPlan(topology, self._config.application_id)
+        checked = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        super().__init__(checked, TopologyPlan(topology, checked.application_id), clock)
         check_configured(topology, self._config)
         listener = self._dead_letters.note
         self._clients = clients or ConfluentClients(self._config, self._clock, listener)
         self._client_id = self._config.client_id or self._config.application_id
         self._global = GlobalState(self._plan, self._fail)
-        self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
         self._event_loop = EventLoop()
         self._endpoint = PrometheusEndpoint(self.metrics)
@@ -184,78 +176,6 @@ class KafkaStreams(DiscoveringClient):
             self._finished.set()
         return self.wait(timeout_s)
 
-    def store(self, name: str, isolation_level: IsolationLevel | None = None) -> Any:
-        """Return a read-only view of a state store, over the tasks of this instance.
-
-        Args:
-            name: The store's name (`count(name=...)`, `queryable_store_name`).
-            isolation_level: What reads see; `default.state.isolation.level` when None.
-
-        Returns:
-            By the store's kind a `LocalKeyValueStore`, `LocalWindowStore`, `LocalSessionStore` or
-            `LocalVersionedKeyValueStore`.
-
-        Raises:
-            TopologyError: The topology has no store of that name, or one that is not for reading.
-        """
-        spec = self._plan.spec_of(name)
-        if (shared := self._global.local_store(spec)) is not None:
-            return shared
-        level = isolation_level or self._config.default_state_isolation_level
-
-        def views() -> list[Any]:
-            tasks = [task for task in self._tasks_with(name) if task.state is TaskState.RUNNING]
-            found = [task.state_manager.readers_store(name) for task in tasks]
-            stores = [store for store in found if store is not None]
-            return views_of(name, level, stores, ready=self.state is State.RUNNING)
-
-        return local_store(spec, views)
-
-    def query(
-        self,
-        query: Query[R],
-        *,
-        store: str,
-        partitions: Collection[int] | None = None,
-        isolation_level: IsolationLevel | None = None,
-        position_bound: PositionBound | None = None,
-    ) -> StateQueryResult[R]:
-        """Ask a state store, partition by partition; any thread may, beside the processing.
-
-        Args:
-            query: What is asked: `KeyQuery("alice")`, `RangeQuery()`, ...
-            store: The store's name (`count(name=...)`, `queryable_store_name`).
-            partitions: Which partitions are asked; None asks all that are on this instance.
-            isolation_level: What is seen; `default.state.isolation.level` when None, which is
-                READ_COMMITTED under exactly-once unless it was set.
-            position_bound: How far a partition must have come to answer; None asks nothing.
-
-        Returns:
-            An answer or a failure of each partition: one that can't answer does not raise.
-
-        Raises:
-            TopologyError: The topology has no store of that name.
-            StoreNotAvailableError: The application was not started, starts, or has stopped.
-        """
-        spec = self._plan.spec_of(store)
-        topics = self._topics
-        if topics is None or self._finished.is_set():
-            raise StoreNotAvailableError(
-                f"state store {store!r} can't be asked: the application is {self.state.value}; "
-                "start it, or ask again in a moment"
-            )
-        request = StateQueryRequest(
-            query,
-            spec,
-            None if partitions is None else frozenset(partitions),
-            isolation_level or self._config.default_state_isolation_level,
-            position_bound or PositionBound.unbounded(),
-        )
-        if (shared := self._global.query(request)) is not None:
-            return shared
-        tasks = self._tasks_with(store, partitions)
-        return query_tasks(request, tasks, topics.num_partitions_of_store(store))
-
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
         return total(self.state.value, [thread.statistics() for thread in self._threads])
@@ -284,9 +204,6 @@ class KafkaStreams(DiscoveringClient):
             metrics.update(thread.metrics())
         metrics.update(self._global.metrics())
         return metrics
-
-    def _tasks_with(self, store: str, only: Collection[int] | None = None) -> list[StreamTask]:
-        return [task for thread in self._threads for task in thread.local_tasks(store, only)]
 
     # ------------------------------------------------------------------ supervisor
 

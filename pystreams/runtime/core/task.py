@@ -57,6 +57,7 @@ class StreamTask:
         damage: What a damaged store said, since it last went back to a commit; else None.
         held: What operators hold back: batches, and records whose answers are awaited.
         counts: What it counts.
+        views: What readers on other threads have of its stores, by reader.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class StreamTask:
         recording = settings.stores.recording
         self.counts = TaskCounts(self.state_manager, self._operators, self._group, recording)
         self._sources: list[CompiledSource] = []
+        self.views: dict[object, object] = {}
         self._uncommitted_work = False
         # What `process` goes over, and what of it is not begun.
         self._taken: list[Item] = []

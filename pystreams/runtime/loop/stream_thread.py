@@ -20,7 +20,7 @@ Source: Kafka Streams' `StreamThread`; Spec: KIP-129, KIP-892 "Error Handling".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
@@ -31,7 +31,7 @@ from pystreams.errors import (
     TransactionAbortableError,
     as_streams_error,
 )
-from pystreams.ids import TopicPartition, by_topic
+from pystreams.ids import TaskId, TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
@@ -49,7 +49,6 @@ from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.reports.thread_report import ThreadReport
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.queries.local_tasks import local_tasks
 from pystreams.runtime.tasks.committer import CommitFailure, Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
@@ -148,9 +147,10 @@ class StreamThread:
         """
         return not self._waiting.lasts and self._manager.settled()
 
-    def local_tasks(self, store: str, only: Iterable[int] | None = None) -> list[StreamTask]:
-        """Return the tasks that have a store, in whatever state; see `local_tasks`."""
-        return local_tasks(self._parts.plan, self._manager.tasks, store, only)
+    @property
+    def tasks(self) -> Mapping[TaskId, StreamTask]:
+        """Its tasks, in whatever state; others may look at them."""
+        return self._manager.tasks
 
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""

@@ -33,7 +33,15 @@ class StorePositions:
         fed_by_stores: Stores that hear of some input only through other stores of the task.
     """
 
-    __slots__ = ("_committed", "_fed_by_stores", "_forwarded", "_logged", "_processed", "_starts")
+    __slots__ = (
+        "_committed",
+        "_fed_by_stores",
+        "_forwarded",
+        "_logged",
+        "_processed",
+        "_starts",
+        "_told",
+    )
 
     def __init__(self, logged: Collection[str], fed_by_stores: Collection[str]) -> None:
         self._logged = logged
@@ -42,6 +50,8 @@ class StorePositions:
         self._processed: dict[TopicPartition, int] = {}
         self._forwarded: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
+        # Of each store, what was told of which commit behind which start.
+        self._told: dict[str, tuple[object, object, Position]] = {}
 
     def open(self, found: Mapping[str, Position]) -> None:
         """Take note of what the stores say of themselves, before they are restored."""
@@ -92,14 +102,25 @@ class StorePositions:
         return self.uncommitted_of(store)
 
     def committed_of(self, store: str) -> Position:
-        """Return what a store's committed data reflects, at least; any thread."""
-        return self._moved(store, self._committed)
+        """Return what a store's committed data reflects, at least; any thread.
+
+        Of one commit it is told again and again: that costs next to nothing.
+        """
+        committed, starts = self._committed, self._starts
+        told = self._told.get(store)
+        if told is not None and told[0] is committed and told[1] is starts:
+            return told[2]
+        position = _moved(starts.get(store), committed)
+        self._told[store] = committed, starts, position
+        return position
 
     def uncommitted_of(self, store: str) -> Position:
         """Return what a store reflects, committed or not, at least; any thread."""
         behind_caches = store in self._fed_by_stores
-        return self._moved(store, self._forwarded if behind_caches else self._processed)
+        moved = self._forwarded if behind_caches else self._processed
+        return _moved(self._starts.get(store), moved)
 
-    def _moved(self, store: str, since_start: dict[TopicPartition, int]) -> Position:
-        start, moved = self._starts.get(store), Position(since_start)
-        return moved if start is None else start.merge(moved)
+
+def _moved(start: Position | None, since_start: dict[TopicPartition, int]) -> Position:
+    moved = Position(since_start)
+    return moved if start is None else start.merge(moved)
