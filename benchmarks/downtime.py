@@ -21,9 +21,10 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.table import Table
@@ -43,21 +44,37 @@ from benchmarks.harness.programs import Job, build_kafka_streams
 from benchmarks.harness.setting import console, setting
 from benchmarks.harness.silence import Arrivals, Feed, fed, keys_of_partitions
 
+T = TypeVar("T")
+
 _KEYS_OF_PARTITION = 20
 _DEFAULT_SESSION_MS = 45_000
 _HEARTBEAT_MS = 3000
 _OUR_HEARTBEAT_MS = 500
 
 
+def _of(known: Mapping[str, T]) -> Callable[..., list[T]]:
+    """Return what returns those that are named, with commas between them."""
+
+    def chosen(_context: click.Context, _parameter: click.Parameter, text: str) -> list[T]:
+        names = text.split(",")
+        if unknown := [name for name in names if name not in known]:
+            raise click.BadParameter(f"{unknown[0]!r}: there are {', '.join(known)}")
+        return [known[name] for name in names]
+
+    return chosen
+
+
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
 @click.option(
     "--interruptions",
     default=",".join(INTERRUPTIONS),
+    callback=_of(INTERRUPTIONS),
     help="What is to happen, with commas.",
 )
 @click.option(
     "--programs",
     default="pystreams,pystreams-consumer,kafka-streams",
+    callback=_of(CONTENDERS),
     help=f"What to run, with commas: {', '.join(CONTENDERS)}.",
 )
 @click.option(
@@ -88,8 +105,8 @@ _OUR_HEARTBEAT_MS = 500
 )
 def main(**options: Any) -> None:
     """Run the benchmark."""
-    contenders = [CONTENDERS[name] for name in options["programs"].split(",")]
-    kinds = [INTERRUPTIONS[name] for name in options["interruptions"].split(",")]
+    kinds: list[Interruption] = options["interruptions"]
+    contenders: list[Contender] = options["programs"]
     standbys = [int(number) for number in options["standbys"].split(",")]
     if not all(contender.ours for contender in contenders):
         build_kafka_streams()
