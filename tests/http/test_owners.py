@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
+from pystreams.http.responses import RequestError
 from pystreams.http.server import HttpOptions
 from pystreams.http.stores.owner_connections import OwnerConnections
+from pystreams.http.stores.owners import Owners
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, certificate_of, served
@@ -146,6 +152,95 @@ def test_a_connection_to_an_owner_is_used_again_unless_it_has_ended(hangs_up: bo
         thread.join()
         connections.close()
     assert answers == [b"1", b"2", b"3", b"4", b"5"] if hangs_up else [b"1"] * 5
+
+
+class _Keyless(BaseHTTPRequestHandler):
+    """Has some partitions, and no key in any of them."""
+
+    protocol_version = "HTTP/1.1"
+    partitions: ClassVar[list[int]] = []
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        _, _, number = self.path.partition("partition=")
+        told = {"partition": int(number)} if number else {"partitions": self.partitions}
+        body = json.dumps({"status": 404, "detail": "", **told}).encode()
+        self.send_response(404)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Known:
+    """Streams that know who has which partition."""
+
+    def __init__(self, owners: dict[int, HostInfo]) -> None:
+        self.owners = owners
+
+    def owner_of(self, store: str, number: int, *, afresh: bool) -> HostInfo:
+        return self.owners[number]
+
+
+def asked_for_absent_key(
+    shares: list[list[int]], has: list[list[int]]
+) -> tuple[Response | RequestError | None, list[list[str]]]:
+    """Return the answer for a key that is nowhere, and what each process was asked.
+
+    Args:
+        shares: The partitions that each process is known to have; the last one does not listen.
+        has: Those that it has, of all that listen.
+    """
+    with contextlib.ExitStack() as stack:
+        owners, asked = {}, []
+        for share, here in zip(shares, [*has, None], strict=True):
+            if here is None:
+                owners.update(dict.fromkeys(share, HostInfo("127.0.0.1", 1)))
+                continue
+            fields = {"partitions": here, "asked": []}
+            handler: Any = type("Keyless", (_Keyless,), fields)
+            server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), handler))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            owners.update(dict.fromkeys(share, HostInfo("127.0.0.1", server.server_port)))
+            asked.append(handler.asked)
+        known = stack.enter_context(contextlib.closing(Owners(cast("Any", _Known(owners)), None)))
+        scope = {
+            "type": "http",
+            "headers": [],
+            "raw_path": b"/v1/stores/counts/x",
+            "query_string": b"",
+        }
+        try:
+            answer: Any = known.first_found(Request(scope), "counts", sorted(owners))
+        except RequestError as error:
+            answer = error
+        return answer, asked
+
+
+def test_for_a_key_that_is_nowhere_each_process_is_asked_once() -> None:
+    answer, asked = asked_for_absent_key([[1, 2, 3], [4, 5], []], [[1, 2, 3], [4, 5]])
+    assert answer is None
+    assert asked == [["/v1/stores/counts/x"]] * 2
+
+
+def test_a_partition_that_has_moved_meanwhile_is_asked_for_alone() -> None:
+    answer, asked = asked_for_absent_key([[1, 2, 3], []], [[1, 3]])
+    assert answer is None
+    assert asked == [["/v1/stores/counts/x", "/v1/stores/counts/x?partition=2"]]
+
+
+def test_a_process_that_does_not_answer_is_named_with_the_reason() -> None:
+    answer, asked = asked_for_absent_key([[1], [2, 3]], [[1]])
+    assert isinstance(answer, RequestError)
+    assert (answer.status, answer.fields["owner"]) == (503, "127.0.0.1:1")
+    assert "it does not answer (ConnectionRefusedError" in str(answer)
+    assert asked == [["/v1/stores/counts/x"]]
 
 
 def _told(clients: list[Client]) -> str:

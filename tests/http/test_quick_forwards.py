@@ -13,6 +13,7 @@ import pytest
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.http.stores.quick_forwards import Forward, QuickForwards
+from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, certificate_of
@@ -209,13 +210,19 @@ def test_what_follows_a_question_for_another_process_is_answered_in_order(
             assert [raw.answer() for _ in KEYS] == expected
 
 
-def test_a_question_that_was_passed_on_is_not_passed_on_again(instances: list[Served]) -> None:
+def test_a_question_that_was_passed_on_is_answered_by_who_is_asked_or_not_at_all(
+    instances: list[Served],
+) -> None:
     with contextlib.closing(Raw(instances[0].url)) as raw:
-        statuses = []
-        for key in KEYS:
-            raw.send(request(key, b"X-Pystreams-Forwarded: 1\r\n"))
-            statuses.append(raw.answer().partition(b"HTTP/1.1 ")[2][:3])
-    assert set(statuses) == {b"200", b"421"}
+        for asked, statuses in ((b"", {b"200", b"404"}), (b"?partition=%d", {b"200", b"421"})):
+            answers = []
+            for key in KEYS:
+                number = partition_of(key, PARTITIONS)
+                target = key + (asked % number if asked else b"")
+                raw.send(request(target, b"X-Pystreams-Forwarded: 1\r\n"))
+                answers.append(raw.answer())
+            assert {answer.partition(b"HTTP/1.1 ")[2][:3] for answer in answers} == statuses
+            assert not any(b"x-pystreams-owner" in answer for answer in answers)
 
 
 def test_after_the_owner_has_gone_a_question_is_answered_or_refused(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from pystreams.errors import StreamsError
 from pystreams.http.responses import RequestError, forwarded
 from pystreams.http.stores.owner_connections import Forwarded, OwnerConnections
-from pystreams.http.stores.store_answers import position_where_no_key_is
+from pystreams.http.stores.store_answers import partitions_without_key, position_where_no_key_is
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 
@@ -44,8 +44,17 @@ class Owners:
         """Close what stays open between two requests."""
         self._connections.close()
 
-    def ask(self, request: Request, store: str, number: int) -> Response:
+    def ask(
+        self,
+        request: Request,
+        store: str,
+        number: int,
+        silent: Mapping[HostInfo, str] | None = None,
+    ) -> Response:
         """Return what the owner of a partition answers; waits for it.
+
+        Args:
+            silent: Who has not answered just now, and why; is not asked again.
 
         Raises:
             RequestError: Nobody has it, or who has it does not answer, or was not to be asked.
@@ -60,10 +69,13 @@ class Owners:
             if owner is None:
                 continue
             told["owner"] = str(owner)
+            if silent and owner in silent:
+                trouble = silent[owner]
+                continue
             try:
                 status, media_type, body = self._get(owner, request, number)
             except (OSError, http.client.HTTPException) as error:
-                trouble = f": it does not answer ({type(error).__name__}: {error})"
+                trouble = _silence(error)
                 continue
             if status != _MISDIRECTED:
                 return forwarded(status, body, media_type, str(owner))
@@ -81,21 +93,38 @@ class Owners:
     def first_found(self, request: Request, store: str, numbers: Sequence[int]) -> Response | None:
         """Return the first answer of these partitions that has the key; None if none has it.
 
-        A process that does not answer is asked for no other partition.
+        A process is asked once for all it has. What has moved meanwhile is asked for alone.
 
         Raises:
             RequestError: None that has answered has it, and one has not.
         """
+        left, silent = list(numbers), dict[HostInfo, str]()
+        for owner in self._owners_of(store, numbers):
+            try:
+                status, media_type, body = self._get(owner, request, None)
+            except (OSError, http.client.HTTPException) as error:
+                silent[owner] = _silence(error)
+                continue
+            answer = forwarded(status, body, media_type, str(owner))
+            if status == HTTPStatus.OK:
+                return answer
+            without = partitions_without_key(answer)
+            left = [number for number in left if number not in without]
+        return self._first_of_each(request, store, left, silent)
+
+    def _first_of_each(
+        self, request: Request, store: str, numbers: Sequence[int], silent: Mapping[HostInfo, str]
+    ) -> Response | None:
         unanswered: Response | RequestError | None = None
-        silent: set[str] = set()
+        told: set[str] = set()
         for number in numbers:
-            if silent and str(self._owner(store, number, afresh=False)) in silent:
+            if told and str(self._owner(store, number, afresh=False)) in told:
                 continue
             try:
-                answer = self.ask(request, store, number)
+                answer = self.ask(request, store, number, silent)
             except RequestError as error:
                 unanswered = unanswered or error
-                silent.add(str(error.fields.get("owner")))
+                told.add(str(error.fields.get("owner")))
                 continue
             if answer.status_code == HTTPStatus.OK:
                 return answer
@@ -106,18 +135,28 @@ class Owners:
             raise RequestError(unanswered.status, message, **unanswered.fields) from unanswered
         return unanswered
 
+    def _owners_of(self, store: str, numbers: Sequence[int]) -> list[HostInfo]:
+        owners = [self._owner(store, number, afresh=False) for number in numbers]
+        return [owner for owner in dict.fromkeys(owners) if owner is not None]
+
     def _owner(self, store: str, number: int, *, afresh: bool) -> HostInfo | None:
         try:
             return self._streams.owner_of(store, number, afresh=afresh)
         except StreamsError as error:
             raise RequestError(503, f"the owner is not known: {error}") from error
 
-    def _get(self, owner: HostInfo, request: Request, number: int) -> Forwarded:
+    def _get(self, owner: HostInfo, request: Request, number: int | None) -> Forwarded:
+        """Ask for a key in one partition, or in all that the owner has."""
         headers = {FORWARDED_HEADER: "1"}
         if (token := request.headers.get("authorization")) is not None:
             headers["authorization"] = token
         address = request.scope["raw_path"].decode("ascii")
         query = request.scope["query_string"].decode("ascii")
-        if "partition" not in request.query_params:
+        if number is not None and "partition" not in request.query_params:
             query = f"{query}&partition={number}" if query else f"partition={number}"
-        return self._connections.get(owner, f"{address}?{query}", headers)
+        target = f"{address}?{query}" if query else address
+        return self._connections.get(owner, target, headers)
+
+
+def _silence(error: Exception) -> str:
+    return f": it does not answer ({type(error).__name__}: {error})"

@@ -100,15 +100,24 @@ def answer_of_range(
 
 def position_where_no_key_is(answer: Response) -> Any | None:
     """Return the position at which another process has no such key; None of any other answer."""
+    told = _told_of_no_key(answer)
+    return told.get("position", {}) if "partition" in told else None
+
+
+def partitions_without_key(answer: Response) -> set[int]:
+    """Return the partitions in which another process, asked for all, has no such key."""
+    return set(_told_of_no_key(answer).get("partitions", ()))
+
+
+def _told_of_no_key(answer: Response) -> dict[str, Any]:
     if answer.status_code != HTTPStatus.NOT_FOUND:
-        return None
+        return {}
     try:
         told = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        return None
+        return {}
     # With a reason it is the partition that is not there.
-    is_of_key = isinstance(told, dict) and "partition" in told and "reason" not in told
-    return told.get("position", {}) if is_of_key else None
+    return told if isinstance(told, dict) and "reason" not in told else {}
 
 
 def position_of(position: Position) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.stores import store_answers
-from pystreams.http.stores.owners import Owners
+from pystreams.http.stores.owners import FORWARDED_HEADER, Owners
 from pystreams.http.stores.plain_keys import PlainKeys
 from pystreams.http.stores.store_answers import Answers
 from pystreams.http.stores.store_requests import (
@@ -84,6 +84,8 @@ class StoreQueries:
         """Answer what a store has of one key, here or in the process that has its partition."""
         names = request.path_params
         store, text = names["store"], names["key"]
+        if FORWARDED_HEADER in request.headers and "partition" not in request.query_params:
+            return as_json(self._here(store, text, request.query_params))
         answer = self.of_key(store, text, request.query_params)
         if isinstance(answer, Elsewhere):
             return await run_in_threadpool(self._from_others, request, store, text, answer)
@@ -115,6 +117,23 @@ class StoreQueries:
     def known_owner(self, store: str, number: int) -> HostInfo | None:
         """Return the process that had a partition a moment ago; None if none is known to."""
         return self._streams.known_owner_of(store, number)
+
+    def _here(self, store: str, text: str, given: QueryParams) -> dict[str, Any]:
+        """Return what the partitions of this process have of a key.
+
+        Raises:
+            RequestError: It can't be answered, or none of them has it: that is told with them.
+        """
+        spec, key, query, terms, _ = self._question(store, text, given)
+        found = self._ask(spec, query, terms, None)
+        store_answers.check(found)
+        answer = store_answers.answer_of_key(spec, query, key, found)
+        if answer is None:
+            message = f"there is no key {key!r} in the partitions of store {store!r} here"
+            raise RequestError(
+                404, message, partitions=sorted(number for number in found if number is not None)
+            )
+        return answer
 
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
