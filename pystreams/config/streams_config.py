@@ -224,7 +224,8 @@ class StreamsConfig:
     task_timeout_ms: int = key(
         _MILLISECONDS,
         300_000,
-        "How long a task retries after the broker timed out before the error stops the client.",
+        """How long a task may start or commit in vain, as brokers do not answer or refuse for now,
+        before the last error stops the client. A restored record begins the time anew.""",
         importance=_MEDIUM,
     )
     replication_factor: int = key(

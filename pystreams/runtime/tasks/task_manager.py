@@ -36,6 +36,7 @@ from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.assigned_partitions import AssignedPartitions
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
+from pystreams.runtime.tasks.pending_tasks import PendingTasks
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
@@ -43,11 +44,6 @@ from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.tasks")
-
-_RETRY_AFTER_MS = 200
-_LONG_MS = 1_000
-_TOLD_EVERY_MS = 10_000
-"""Of a task that waits for the broker."""
 
 
 class TaskManager:
@@ -96,8 +92,8 @@ class TaskManager:
         self._clock = parts.clock
         self.assigned = AssignedPartitions(parts)
         self._task_of: dict[TopicPartition, StreamTask] = {}
-        self._pending: dict[TaskId, float] = {}
-        self._told_ms: dict[TaskId, float] = {}
+        self._pending = PendingTasks(parts.clock, parts.settings.task_timeout_ms)
+        restorer.heard = self._pending.heard
         self._committed: dict[TaskId, dict[TopicPartition, CommittedOffset]] = {}
         # The running tasks, and how many changes of the books they are from. Other threads, which
         # count tasks, may keep an old list at any moment: its number tells the loop.
@@ -147,7 +143,7 @@ class TaskManager:
                 self._make(task_id, needed)
             elif task.state is TaskState.SUSPENDED:
                 task.revive()
-                self._pending[task_id] = 0.0
+                self._pending.add(task_id)
         for task in list(self.tasks.values()):
             if task.state is TaskState.SUSPENDED:
                 self.close(task)
@@ -185,8 +181,7 @@ class TaskManager:
         """Close a task, dropping what it has not committed, and free its directory."""
         self._restorer.forget(task.state_manager)
         self._relogging.forget(task)
-        self._pending.pop(task.task_id, None)
-        self._told_ms.pop(task.task_id, None)
+        self._pending.forget(task.task_id)
         self._committed.pop(task.task_id, None)
         # Side by side: a reader of both counts neither twice nor, for long, not at all.
         del self.tasks[task.task_id]
@@ -229,7 +224,7 @@ class TaskManager:
             task.revive()
             self.active.forget(task)
             self._consumer().pause(task.partitions)
-            self._pending[task.task_id] = 0.0
+            self._pending.add(task.task_id)
         self._changes += 1
 
     # ------------------------------------------------------------------ advance
@@ -241,56 +236,49 @@ class TaskManager:
         wait as long.
 
         Raises:
+            BrokerNotAvailableError: One has waited in vain for `task.timeout.ms`.
             StateStoreError: A store can't be opened.
         """
         if not self._pending:
             return
-        now = self._clock.monotonic_ms()
-        due = [self.tasks[task_id] for task_id, at_ms in self._pending.items() if now >= at_ms]
+        due = [self.tasks[task_id] for task_id in self._pending.due()]
         # Those that stay go first: to open the stores of the others takes the thread's time.
         stay = [task for task in due if task.state is not TaskState.CREATED]
-        opened = [task for task in stay or due if self._open(task, now)]
+        opened = [task for task in stay or due if self._open(task)]
         self._restorer.expect(task.state_manager for task in opened)
+        asked_ms = self._clock.monotonic_ms()
         for task, error in zip(opened, self._fence(opened), strict=True):
             try:
                 if error is not None:
                     raise error
-                del self._pending[task.task_id]
+                self._pending.began(task.task_id)
                 self._begin(task)
-                self._told_ms.pop(task.task_id, None)
             except RetriableClientError as raised:
-                self._tell_waiting(task, raised, now)
-                failed_ms = self._clock.monotonic_ms()
-                self._pending[task.task_id] = failed_ms + _RETRY_AFTER_MS
-                if failed_ms - now >= _LONG_MS:
+                if self._pending.failed(task.task_id, raised, asked_ms):
                     return
+            asked_ms = self._clock.monotonic_ms()
 
     def restore(self, timeout_s: float) -> None:
-        """Restore one batch and start the tasks that are done."""
+        """Restore one batch and start the tasks that are done.
+
+        Raises:
+            BrokerNotAvailableError: One has waited in vain for `task.timeout.ms`.
+        """
         for task_id in self._restorer.poll(timeout_s):
+            asked_ms = self._clock.monotonic_ms()
             try:
                 self._start(self.tasks[task_id])
-            except RetriableClientError:
-                self._pending[task_id] = 0.0
+            except RetriableClientError as error:
+                self._pending.failed(task_id, error, asked_ms)
 
-    def _tell_waiting(self, task: StreamTask, error: RetriableClientError, now: float) -> None:
-        """Log that a task waits for the broker: every ten seconds; at DEBUG at once, too."""
-        told_ms = self._told_ms.get(task.task_id)
-        if told_ms is None or now - told_ms >= _TOLD_EVERY_MS:
-            self._told_ms[task.task_id] = now
-            log = _log.debug if told_ms is None else _log.info
-            log("task waits for the broker", task=str(task.task_id), why=str(error))
-
-    def _open(self, task: StreamTask, now: float) -> bool:
+    def _open(self, task: StreamTask) -> bool:
         """Lock a task's directory and open its stores; return False when somebody has the lock."""
         if task.state is not TaskState.CREATED:
             return True
         try:
             directory = self._directories.lock_task(task.task_id)
         except TaskLockedError as error:
-            if self._pending[task.task_id] == 0.0:
-                _log.warning("task waits for its directory", task=str(task.task_id), why=str(error))
-            self._pending[task.task_id] = now + _RETRY_AFTER_MS
+            self._pending.locked(task.task_id, error)
             self._directories.ask_for(task.task_id)
             return False
         task.open(directory)
@@ -321,8 +309,9 @@ class TaskManager:
     def _start(self, task: StreamTask) -> None:
         """Start a restored task where the committed offsets say; log stores anew before."""
         if self._relogging.wanted(task):
-            self._pending[task.task_id] = 0.0
+            self._pending.add(task.task_id)
             self._relogging.write_some(task)
+            self._pending.went_on(task.task_id)
             return
         committed = self._committed[task.task_id]
         present = partial(self._consumer().committed, task.partitions)
@@ -339,6 +328,7 @@ class TaskManager:
         except TaskCorruptedError:
             self.revive([task])
             return
+        self._pending.went_on(task.task_id)
         self.active.note(task)
         self._changes += 1
         _log.debug(
@@ -370,7 +360,7 @@ class TaskManager:
         self.created_tasks += 1
         for partition in task.partitions:
             self._task_of[partition] = task
-        self._pending[task_id] = 0.0
+        self._pending.add(task_id)
 
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
         found = dict.fromkeys(map(self._task_of.get, partitions))

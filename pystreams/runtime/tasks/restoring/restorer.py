@@ -14,7 +14,6 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
@@ -50,6 +49,8 @@ class Restorer:
 
     Attributes:
         followed_records: Records applied to what is followed since the thread started.
+        heard: Told of a task that restores: None when records were restored, else why it can't go
+            on for now.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Restorer:
         self._topic_ids: dict[str, str | None] = {}
         self.followed_records = 0
         self._restored_records = 0
+        self.heard: Callable[[TaskId, RetriableClientError | None], None] = lambda *_: None
         self._told = ProgressLog(clock)
 
     @property
@@ -323,18 +325,20 @@ class Restorer:
         restore = self._reading().get(error.partition)
         try:
             if restore is not None:
-                with contextlib.suppress(RetriableClientError):  # Then the error comes again.
-                    held = self._admin.offset_ranges([error.partition])[error.partition]
-                    if restore.anew:
-                        restore.state.rebuild(error.partition)
-                    check = restore.state.check_of(error.partition)
-                    first = (
-                        check.first_offset_to_restore
-                        if self._restores
-                        else check.first_offset_to_follow
-                    )
-                    restore.next_offset = first(held)
-                    restore.now_ends_at(held)
+                held = self._admin.offset_ranges([error.partition])[error.partition]
+                if restore.anew:
+                    restore.state.rebuild(error.partition)
+                check = restore.state.check_of(error.partition)
+                first = (
+                    check.first_offset_to_restore
+                    if self._restores
+                    else check.first_offset_to_follow
+                )
+                restore.next_offset = first(held)
+                restore.now_ends_at(held)
+        except RetriableClientError as unanswered:  # Then the error comes again.
+            if restore is not None and self._restores:
+                self.heard(restore.state.task_id, unanswered)
         finally:
             # What came together with the error was not applied: all are read again from where
             # they are.
@@ -358,6 +362,7 @@ class Restorer:
         restore.restored += len(messages)
         if changelog in self._restores:
             self._restored_records += len(messages)
+            self.heard(restore.state.task_id, None)
             store = restore.state.store_of(changelog)
             self._listener.on_batch_restored(changelog, store, last_offset, len(messages))
         else:
