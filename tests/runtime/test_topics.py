@@ -16,7 +16,7 @@ from pystreams import (
     TopicPartition,
     TopologyError,
 )
-from pystreams.errors import RetriableClientError
+from pystreams.errors import BrokerNotAvailableError, RetriableClientError
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import ManualClock, ManualEvent
@@ -36,7 +36,9 @@ class LateBroker:
         self._shown = shown
         self._late = late
 
-    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
+    def partition_counts(
+        self, awaited: Collection[TopicPartition] = (), patience_s: float | None = None
+    ) -> dict[str, int]:
         for topic, number in awaited:
             if number < self._late.get(topic, 0):
                 self._shown[topic] = self._late[topic]
@@ -239,3 +241,52 @@ def test_an_output_topic_that_a_partitioner_needs_is_waited_for_and_named() -> N
     assert topics.num_partitions("out") == 3
     with pytest.raises(FatalStreamsError, match=r"output topic 'gone' does not exist.*partitioner"):
         topics.num_partitions("gone")
+
+
+class SilentBroker(LateBroker):
+    """Gives no answer from some moment on, and keeps for how long each was waited for."""
+
+    def __init__(self, shown: dict[str, int]) -> None:
+        super().__init__(shown, {})
+        self.silent = False
+        self.waits_s: list[float | None] = []
+
+    def partition_counts(
+        self, awaited: Collection[TopicPartition] = (), patience_s: float | None = None
+    ) -> dict[str, int]:
+        self.waits_s.append(patience_s)
+        if self.silent:
+            raise BrokerNotAvailableError("no broker answered")
+        return super().partition_counts(awaited, patience_s)
+
+
+def test_how_many_partitions_an_output_topic_has_is_known_from_the_start_on() -> None:
+    builder = reading("in")
+    builder.stream("more", key_serde=STRING, value_serde=STRING).to("out")
+    broker = SilentBroker({"in": 2, "more": 1, "out": 3, "other": 1})
+    topics = topics_of(builder, broker)
+    topics.prepare()
+    broker.silent = True
+
+    assert topics.num_partitions("out") == 3
+    with pytest.raises(RetriableClientError, match="topic 'other' has is not known: no broker"):
+        topics.num_partitions("other")
+
+
+def test_a_loop_that_asks_waits_for_a_moment_and_longer_only_while_no_broker_answers() -> None:
+    broker = SilentBroker({"in": 2, "first": 1, "second": 1})
+    topics = topics_of(reading("in"), broker)
+    topics.prepare()
+    assert set(broker.waits_s) == {None}
+    broker.waits_s.clear()
+    broker.silent = True
+    for _ in range(5):
+        with pytest.raises(RetriableClientError):
+            topics.num_partitions("first")
+    with pytest.raises(BrokerNotAvailableError):
+        topics.partition_counts([TopicPartition("in", 2)])
+    broker.silent = False
+    topics.num_partitions("first")
+    topics.num_partitions("second")
+
+    assert broker.waits_s == [2.0, 4.0, 8.0, 15.0, 15.0, 15.0, 15.0, 2.0]

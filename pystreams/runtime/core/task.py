@@ -23,7 +23,7 @@ from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
-from pystreams.runtime.core.failures.store_damage import tells_damage
+from pystreams.runtime.core.failures.task_trouble import Trouble, tells_trouble
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.partition_group import PartitionGroup
@@ -54,7 +54,7 @@ class StreamTask:
         partitions: The partitions it reads.
         state_manager: Its state: stores, changelogs, offsets, positions.
         growth: What an iteration adds to the uncommitted bytes.
-        damage: What a damaged store said, since it last went back to a commit; else None.
+        trouble: What has stopped it since it last went back to a commit; else None.
         held: What operators hold back: batches, and records whose answers are awaited.
         counts: What it counts.
         views: What readers on other threads have of its stores, by reader.
@@ -76,7 +76,7 @@ class StreamTask:
         self.record, self.time, self.partitions = state.record, state.time, state.partitions
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
-        self.damage: StateStoreCorruptedError | None = None
+        self.trouble: Trouble | None = None
         self._plan, self._subtopology = plan, subtopology
         self._settings, self._known_lag = settings, known_lag
         self.state_manager = state.manager
@@ -105,7 +105,7 @@ class StreamTask:
             self.state_manager.open(task_directory)
         self._move(TaskEvent.OPEN)
 
-    @tells_damage
+    @tells_trouble
     def start(self, committed: Mapping[TopicPartition, CommittedOffset], now_ms: int) -> None:
         """Build the processors and run; the stores are restored.
 
@@ -138,9 +138,9 @@ class StreamTask:
         self.counts.go_back()
         self._use(self._new_context())
         self._group.clear()
-        if self.damage is not None:
-            self.state_manager.rebuild_damaged(self.damage)
-            self.damage = None
+        if isinstance(self.trouble, StateStoreCorruptedError):
+            self.state_manager.rebuild_damaged(self.trouble)
+        self.trouble = None
         self.state_manager.rollback()
         self._uncommitted_work = False
         self.time.stream_time = -1
@@ -220,7 +220,7 @@ class StreamTask:
         records = run.length_to_time(due_ms)
         return run if records == len(run) else self._group.next_run(records, order)
 
-    @tells_damage
+    @tells_trouble
     def process(self, run: Run, count: int | None = None, room_bytes: int | None = None) -> int:
         """Process what comes next.
 
@@ -264,7 +264,7 @@ class StreamTask:
             self._note_position(queue, held_back=held_back)
         return processed
 
-    @tells_damage
+    @tells_trouble
     def go_on(self) -> None:
         """Send on what operators need not hold back any longer: answers have come."""
         self.held.go_on()
@@ -311,7 +311,7 @@ class StreamTask:
         numbers = self._operators.committed_numbers.present()
         return self._group.offsets_to_commit(self._settings.topic_entries, numbers)
 
-    @tells_damage
+    @tells_trouble
     def flush_caches(self) -> None:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
@@ -321,7 +321,7 @@ class StreamTask:
         if not self.held:
             self._operators.origin.flushed()
 
-    @tells_damage
+    @tells_trouble
     def settle(self) -> None:
         """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
         self._operators.async_calls.waited_s = 0.0
@@ -330,7 +330,7 @@ class StreamTask:
             self.held.settle()
             self.flush_caches()
 
-    @tells_damage
+    @tells_trouble
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
         self.state_manager.commit(self._group.next_offsets())
@@ -387,7 +387,7 @@ class StreamTask:
             committed=at,
         )
 
-    @tells_damage
+    @tells_trouble
     def _fire(self, kind: PunctuationType, time_ms: int) -> int:
         fired = self._operators.fire(
             kind, time_ms, lambda: not self._group and self._settings.read_to_end(self.partitions)

@@ -307,8 +307,8 @@ def _is_known(task: StreamTask) -> bool:
 
 @contextmanager
 def _left_to_the_commit(task: StreamTask) -> Iterator[None]:
-    """Let a task that met damage ask for a commit: it meets the same, and knows how to recover."""
+    """Let a task that met trouble ask for a commit: it meets the same, and knows how to recover."""
     try:
         yield
-    except TaskCorruptedError:
+    except (TaskCorruptedError, TransactionAbortableError):
         task.request_commit()

@@ -95,8 +95,8 @@ class Committer:
             try:
                 for task in unit.tasks:
                     task.settle()
-            except TaskCorruptedError as corruption:
-                failures.append(CommitFailure(unit, corruption))
+            except (TaskCorruptedError, TransactionAbortableError) as trouble:
+                failures.append(CommitFailure(unit, trouble))
                 units.remove(unit)
         units, aborted = _without_retries(units, leaving=leaving)
         failures += aborted

@@ -24,6 +24,7 @@ from pystreams.errors import (
     StreamsError,
     TaskCorruptedError,
     TaskLockedError,
+    TransactionAbortableError,
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
@@ -328,6 +329,9 @@ class TaskManager:
         except TaskCorruptedError:
             self.revive([task])
             return
+        except TransactionAbortableError as error:  # The broker gives no answer to a processor.
+            self.revive([task])
+            raise RetriableClientError(str(error)) from error
         self._pending.went_on(task.task_id)
         self.active.note(task)
         self._changes += 1

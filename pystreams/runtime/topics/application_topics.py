@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from pystreams.errors import (
+    BrokerNotAvailableError,
     FatalStreamsError,
     MissingSourceTopicError,
     RetriableClientError,
@@ -30,6 +31,8 @@ _log = get_logger("pystreams.topics")
 
 _PATIENCE_S = 150.0
 _RETRY_AFTER_S = 0.5
+_FIRST_PATIENCE_S = 2.0
+_LONGEST_PATIENCE_S = 15.0
 
 
 class TopicManager:
@@ -63,6 +66,9 @@ class TopicManager:
         self._policies_checked = False
         self._lock = threading.Lock()
         self._partitions = PartitionPlan({}, {})
+        # Those that are only written, as far as they were seen or asked for.
+        self._outputs: dict[str, int] = {}
+        self._patience_s = _FIRST_PATIENCE_S
         self.global_counts: Mapping[str, int] = {}
 
     def prepare(self, assigned: Collection[TopicPartition] = ()) -> PartitionPlan:
@@ -81,7 +87,7 @@ class TopicManager:
             FatalStreamsError: An output topic does not exist, and is needed.
         """
         sources = [*self._plan.source_topics(), *self._plan.global_topics()]
-        existing = self._admin.partition_counts(awaited=[*firsts_of(sources), *assigned])
+        existing = self._ask([*firsts_of(sources), *assigned])
         missing = [topic for topic in sources if topic not in existing]
         if missing:
             raise MissingSourceTopicError(missing)
@@ -102,6 +108,8 @@ class TopicManager:
             gone = self._found_by_patterns(self._partitions) - existing.keys()
             self._partitions = partitions
             self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
+            outputs = existing.keys() & self._plan.sink_topics()
+            self._outputs |= {topic: existing[topic] for topic in outputs}
         if gone:
             _log.info("topics that a pattern has found are gone", topics=sorted(gone))
         return partitions
@@ -237,22 +245,44 @@ class TopicManager:
         """Return the partition count of a topic to write to, asking the broker if not known.
 
         Raises:
+            RetriableClientError: No broker tells.
             FatalStreamsError: There is no such topic.
         """
         # Without the lock, as sinks ask once a record: the plan is replaced, never changed.
-        known = self._partitions.num_partitions.get(topic)
+        known = self._partitions.num_partitions.get(topic) or self._outputs.get(topic)
         if known is not None:
             return known
-        counts = self._admin.partition_counts(awaited=firsts_of([topic]))
+        try:
+            counts = self._ask(firsts_of([topic]))
+        except BrokerNotAvailableError as error:
+            message = f"how many partitions output topic {topic!r} has is not known: {error}"
+            raise RetriableClientError(message) from error
         if topic not in counts:
             raise FatalStreamsError(
                 f"output topic {topic!r} does not exist on the broker, and its sink's partitioner "
-                "has to know how many partitions it has: create it and start again"
+                "has to know how many partitions it has: correct its name in the topology, or "
+                f"{how_to_create([topic])}, and start again"
             )
         with self._lock:
-            merged = {**counts, **self._partitions.num_partitions}
-            self._partitions = PartitionPlan(merged, self._partitions.num_tasks)
+            self._outputs[topic] = counts[topic]
         return counts[topic]
+
+    def _ask(self, awaited: Collection[TopicPartition]) -> dict[str, int]:
+        """Ask how many partitions there are of all topics.
+
+        Later than at the start a loop stands still meanwhile: it waits for a moment only, and for
+        twice as long each time that no broker answers.
+        """
+        if not self._partitions.num_tasks:
+            return self._admin.partition_counts(awaited)
+        patience_s = self._patience_s
+        try:
+            counts = self._admin.partition_counts(awaited, patience_s)
+        except BrokerNotAvailableError:
+            self._patience_s = min(2 * patience_s, _LONGEST_PATIENCE_S)
+            raise
+        self._patience_s = _FIRST_PATIENCE_S
+        return counts
 
 
 def _tell_created(created: AbstractSet[str], missed: AbstractSet[str]) -> None:

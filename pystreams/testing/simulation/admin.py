@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 
-from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.cluster.group_description import GroupDescription
@@ -21,9 +21,14 @@ class SimulatedAdmin:
         self._broker = broker
         self._lifeline = lifeline
 
-    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
+    def partition_counts(
+        self, awaited: Collection[TopicPartition] = (), patience_s: float | None = None
+    ) -> dict[str, int]:
         """Return the partition count of each topic; this broker shows new ones at once."""
         self._lifeline.pulse("partition_counts")
+        self._broker.faults.maybe_fail("partition_counts")
+        if self._broker.away:
+            raise BrokerNotAvailableError("partition_counts: no answer in time (simulated)")
         return self._broker.partition_counts()
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:

@@ -36,6 +36,7 @@ from pystreams.runtime.settings import (
     task_settings,
 )
 from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
+from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.spec import StoreEngine
@@ -143,6 +144,7 @@ class SimulatedProcess:
             for builder in self.plan.logged_stores(part):
                 changelog = self.plan.changelog_topic(builder.name)
                 self._broker.create_topic(changelog, partitions.num_tasks[part.id])
+        self._topics = TopicManager(self.plan, self.clients.admin(), {}, 0)
         accepted = self._config.accepted_source_topic_ids
         self._input_topics = InputTopics(
             self.plan, self.clients.admin(), accepted, exactly_once=self._config.exactly_once
@@ -271,7 +273,7 @@ class SimulatedProcess:
             plan=self.plan,
             task_settings=task_settings(
                 self._config,
-                num_partitions=lambda topic: self._broker.partition_counts()[topic],
+                num_partitions=self._topics.num_partitions,
                 async_calls=self.async_calls,
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock, self.nodes),

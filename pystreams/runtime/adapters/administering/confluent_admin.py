@@ -103,7 +103,6 @@ class ConfluentAdmin:
         self._patience = Patience(stopping, self._timeouts.last_s)
         self._answer_s = self._timeouts.answer_s
         self._config = config
-        self._bootstrap_servers = str(config["bootstrap.servers"])
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
@@ -117,22 +116,24 @@ class ConfluentAdmin:
     def _client(self) -> AdminClient:
         return self._lasting.client
 
-    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
+    def partition_counts(
+        self, awaited: Collection[TopicPartition] = (), patience_s: float | None = None
+    ) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
 
         Raises:
             AuthenticationError: Brokers refuse the client.
-            BrokerNotAvailableError: None answered for fifteen seconds.
+            BrokerNotAvailableError: None answered in time.
             FatalStreamsError: What is awaited may not be seen.
         """
-        return self._counts_with(awaited, self._timeouts.shown_s)
+        return self._counts_with(awaited, self._timeouts.shown_s, patience_s)
 
     def _counts_with(
-        self, awaited: Collection[TopicPartition], patience_s: float
+        self, awaited: Collection[TopicPartition], shown_s: float, patience_s: float | None = None
     ) -> dict[str, int]:
-        deadline_s = time.monotonic() + patience_s
+        deadline_s = time.monotonic() + shown_s
         while True:
-            counts = self._counts()
+            counts = self._counts(patience_s)
             missing = {
                 partition.topic
                 for partition in awaited
@@ -146,13 +147,12 @@ class ConfluentAdmin:
                 return counts
             time.sleep(_VISIBLE_PAUSE_S)
 
-    def _counts(self) -> dict[str, int]:
-        metadata = self._metadata(self._timeouts.metadata_s)
+    def _counts(self, patience_s: float | None = None) -> dict[str, int]:
+        found = self._metadata(patience_s or self._timeouts.metadata_s)
         self._refused.accept()
         if self._outage.lasting:
             self._outage.ends()
-        topics = metadata.topics.items()
-        return {name: len(topic.partitions) for name, topic in topics if not topic.error}
+        return {name: len(at.partitions) for name, at in found.topics.items() if not at.error}
 
     def _metadata(self, patience_s: float) -> ClusterMetadata:
         deadline_s = time.monotonic() + patience_s
@@ -171,7 +171,7 @@ class ConfluentAdmin:
                 if left_s <= 0 or self._patience.ends or error.code() not in TRANSIENT:
                     reason = self._outage.reason or error.str()
                     message = (
-                        f"no broker answered at {self._bootstrap_servers} within "
+                        f"no broker answered at {self._config['bootstrap.servers']} within "
                         f"{patience_s:.0f} s ({reason}): start the broker, or correct "
                         "bootstrap.servers"
                     )
@@ -181,7 +181,7 @@ class ConfluentAdmin:
                     told = True
                     _log.warning(
                         "no broker answers yet, trying on",
-                        bootstrap_servers=self._bootstrap_servers,
+                        bootstrap_servers=self._config["bootstrap.servers"],
                         seconds_left=round(left_s),
                         reason=error.str(),
                     )
