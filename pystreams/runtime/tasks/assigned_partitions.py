@@ -70,10 +70,11 @@ class AssignedPartitions:
             BrokerNotAvailableError: None has for `task.timeout.ms`.
         """
         known = [part for part in self.partitions if self._plan.source_of_topic(part.topic)]
+        asked_ms = self._clock.monotonic_ms()
         try:
             counts = self._partition_counts(known)
         except NO_ANSWER as error:
-            self._wait(error, known)
+            self._wait(error, known, asked_ms)
             return None
         self._waits_since_ms = None
         return {
@@ -82,7 +83,7 @@ class AssignedPartitions:
             if self.partitions.issuperset(needed)
         }
 
-    def _wait(self, error: StreamsError, known: list[TopicPartition]) -> None:
+    def _wait(self, error: StreamsError, known: list[TopicPartition], asked_ms: float) -> None:
         now_ms = self._clock.monotonic_ms()
         first = self._waits_since_ms is None
         since_ms = self._waits_since_ms = now_ms if first else self._waits_since_ms
@@ -94,7 +95,8 @@ class AssignedPartitions:
                 f"{error}"
             )
             raise BrokerNotAvailableError(message) from error
-        self._ask_at_ms = now_ms + _ASKED_AGAIN_AFTER_MS
+        # The tasks that run have as long as they stood still.
+        self._ask_at_ms = now_ms + max(now_ms - asked_ms, _ASKED_AGAIN_AFTER_MS)
         if first or now_ms - self._told_ms >= _TOLD_EVERY_MS:
             self._told_ms = now_ms
             _log.warning(

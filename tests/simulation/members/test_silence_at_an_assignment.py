@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,11 +85,12 @@ def test_brokers_that_are_asked_for_longer_than_a_transaction_lasts_fence_nobody
     process.start()
     feed(app, "tenant-a", *"ab")
     step_for(app, SOON_MS, process)
-    asked, fail = [0], app.faults.maybe_fail
+    asked_ms: list[float] = []
+    fail = app.faults.maybe_fail
 
     def maybe_fail(operation: str) -> None:
-        if operation == "partition_counts" and asked[0] < 8:
-            asked[0] += 1
+        if operation == "partition_counts" and len(asked_ms) < 8:
+            asked_ms.append(app.clock.monotonic_ms())
             for _ in range(30):
                 app.clock.advance_ms(500)
                 app.broker.tick()
@@ -102,9 +104,11 @@ def test_brokers_that_are_asked_for_longer_than_a_transaction_lasts_fence_nobody
             feed(app, "tenant-a", *"cdef")
             app.clock.advance_ms(50)
             process.step()
-        step_for(app, SOON_MS, process)
+        step_for(app, 8 * 2 * 15_000, process)
 
-    assert asked == [8]
+    assert len(asked_ms) == 8
+    pauses_ms = [later - earlier - 15_000 for earlier, later in pairwise(asked_ms)]
+    assert min(pauses_ms) >= 15_000, "tasks that run have as long as they stood still"
     assert "joining the group again" not in {line["event"] for line in lines}
     counted = [count for key in "cdef" for count in _counts(key, 300)]
     assert sorted(app.outputs()) == sorted([("a", 1), ("b", 1), *counted])
