@@ -59,6 +59,7 @@ class StableOffsets:
         self._pool: ThreadPoolExecutor | None = None
         self._asked: dict[frozenset[TopicPartition], Future[_Answer]] = {}
         self._sent: list[Future[_Answer]] = []  # Those asked for no more included.
+        self._last_error = ""
 
     def committed(self, partitions: Sequence[TopicPartition]) -> _Offsets:
         """Return stable committed offsets; partitions without one are left out.
@@ -82,6 +83,8 @@ class StableOffsets:
             asked = None
         self._asked[wanted] = asked or self._ask_other(partitions)
         message = f"{self._doing}: no answer yet, some may be pending in a transaction"
+        if self._last_error:
+            message += f"; the last try: {self._last_error}"
         raise RetriableClientError(message)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -126,11 +129,14 @@ class StableOffsets:
         wanted = [theirs(partition) for partition in partitions]
         try:
             found = client.committed(wanted, timeout=timeout_s)
-        except KafkaException as error:
-            raise translate(error_of(error), self._doing) from error
+        except KafkaException as raised:
+            error = error_of(raised)
+            self._last_error = f"{error.str()} ({error.name()})"
+            raise translate(error, self._doing) from raised
         for partition in found:
             if partition.error is not None:
                 raise translate(partition.error, self._doing)
+        self._last_error = ""
         return {
             ours(partition): committed_offset(partition)
             for partition in found
