@@ -12,7 +12,9 @@ import pytest
 from pystreams import TaskId, TopicPartition
 from pystreams.runtime.application.watchdog import TroubleKind, Watchdog, stack_of
 from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.testing.simulation import ManualClock
+from tests.broker.waiting import wait_until
 
 TASK = TaskMetadata(
     task_id=TaskId(0, 1),
@@ -171,3 +173,31 @@ def test_a_stack_ends_with_what_the_thread_does() -> None:
 
     assert "waiting_for_its_end" in stack
     assert stack_of("no-such-thread") == ""
+
+
+def test_a_stack_tells_of_the_calls_that_a_thread_waits_for_side_by_side() -> None:
+    """The commits of several producers: which step of them waits is in none of its own frames."""
+    end = threading.Event()
+
+    def waiting_for_a_coordinator(_: int) -> None:
+        end.wait()
+
+    def commits() -> None:
+        concurrent = ConcurrentCalls()
+        concurrent.run(lambda _: None, range(5))  # Those that answer are told of no more.
+        concurrent.run(waiting_for_a_coordinator, range(3))
+        concurrent.close()
+
+    thread = threading.Thread(target=commits, name="commits-of-me")
+    thread.start()
+    try:
+        wait_until(lambda: "3 x side by side:\n" in stack_of("commits-of-me"), "three that wait")
+        own, _, helpers = stack_of("commits-of-me").partition("3 x side by side:\n")
+    finally:
+        end.set()
+        thread.join()
+
+    assert "in commits" in own
+    assert "in waiting_for_a_coordinator" in helpers
+    assert "in waiting_for_a_coordinator" not in own
+    assert "side by side:" not in helpers

@@ -19,12 +19,14 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import FrameType
 from typing import Protocol
 
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.tasks.concurrent_calls import helpers_of
 
 _log = get_logger("pystreams.watchdog")
 
@@ -34,6 +36,8 @@ _STALLED_MS = 60_000.0
 _POLL_INTERVAL_LEFT = 0.2
 """With so much of `max.poll.interval.ms` left a thread is about to lose its partitions."""
 _FRAMES = 16
+_IDLE = "_worker"
+"""Where a thread of an executor waits for a call."""
 
 
 class TroubleKind(Enum):
@@ -71,10 +75,28 @@ class WatchedThread(Protocol):
 
 
 def stack_of(thread_name: str) -> str:
-    """Return where a thread is, innermost call last; nothing if there is no such thread."""
-    ident = next((each.ident for each in threading.enumerate() if each.name == thread_name), None)
-    frame = None if ident is None else sys._current_frames().get(ident)  # noqa: SLF001
-    return "" if frame is None else "".join(traceback.format_stack(frame)[-_FRAMES:])
+    """Return where a thread is, innermost call last; nothing if there is no such thread.
+
+    Behind it come the calls that it has made side by side and that have not returned, as commits
+    of several producers.
+    """
+    frames = sys._current_frames()  # noqa: SLF001
+    idents = {each.name: each.ident or 0 for each in threading.enumerate()}
+    own = frames.get(idents.get(thread_name, 0))
+    if own is None:
+        return ""
+    helpers = [ident for name, ident in idents.items() if name.startswith(helpers_of(thread_name))]
+    calls = Counter(
+        _formatted(frames[ident])
+        for ident in helpers
+        if ident in frames and frames[ident].f_code.co_name != _IDLE
+    )
+    parts = [f"{count} x side by side:\n{stack}" for stack, count in calls.items()]
+    return "".join([_formatted(own), *parts])
+
+
+def _formatted(frame: FrameType) -> str:
+    return "".join(traceback.format_stack(frame)[-_FRAMES:])
 
 
 class Watchdog:

@@ -7,6 +7,7 @@ after the other, twenty tasks would wait twenty times as long.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
@@ -19,7 +20,13 @@ _Result = TypeVar("_Result")
 
 def waiting_pool() -> Executor:
     """Return a pool of threads for calls that wait; it starts them as they are needed."""
-    return ThreadPoolExecutor(_MAX_CALLS, thread_name_prefix="side-by-side")
+    owner = threading.current_thread().name
+    return ThreadPoolExecutor(_MAX_CALLS, thread_name_prefix=helpers_of(owner))
+
+
+def helpers_of(thread_name: str) -> str:
+    """Return how the names of the threads begin on which a thread makes calls side by side."""
+    return f"{thread_name}-side-by-side"
 
 
 class ConcurrentCalls:
