@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from pystreams import KafkaStreams, StreamsBuilder, serdes
+from pystreams import KafkaStreams, State, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
@@ -22,8 +22,14 @@ from tests.broker.reading import (
     topics_of,
     values_by_key,
 )
-from tests.broker.troubles.request_proxy import INIT_PRODUCER_ID, LIST_OFFSETS, RequestProxy
+from tests.broker.troubles.request_proxy import (
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    RequestProxy,
+)
 from tests.broker.waiting import wait_until
+from tests.broker.writing import Writer
 from tests.variants import first_of, swept
 
 RECORDS = 1000
@@ -188,6 +194,38 @@ def test_a_task_whose_producer_has_no_epoch_yet_does_not_hold_a_stop(
     wait_until(lambda: proxy.kept or streams.error, "a request for an epoch")
 
     stopped = streams.close(40)
+
+    proxy.close()
+    assert stopped
+    assert streams.error is None
+
+
+def test_commits_whose_group_coordinator_is_not_found_do_not_hold_a_stop(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """As behind a coordinator that was killed: the client asks for another one, in vain."""
+    proxy = RequestProxy(broker.bootstrap_servers)
+    builder = StreamsBuilder()
+    source = create_topic(partitions=3)
+    stream = builder.stream(source, key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.group_by_key().count(name="counts")
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": proxy.bootstrap_servers,
+        "state.dir": str(tmp_path),
+        "processing.guarantee": "exactly_once",
+    }
+    streams = KafkaStreams(builder.build(), config)
+    streams.start()
+    wait_until(lambda: streams.state is State.RUNNING, "the tasks")
+    proxy.keep_next(FIND_COORDINATOR, 1000, cuts=False)
+    writer = Writer(broker.bootstrap_servers)
+    for partition in range(3):
+        writer.write(source, "value", "key", partition, 0)
+    writer.flush()
+    wait_until(lambda: any(b"-producer" in kept.request for kept in list(proxy.kept)), "a commit")
+
+    stopped = streams.close(60)
 
     proxy.close()
     assert stopped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,17 @@ from pystreams import ProductionError, TopicPartition
 from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.connection.confluent import init_transactions
+from pystreams.runtime.adapters.producing.commit_outcomes import send_offsets
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
+from tests.broker.troubles.request_proxy import FIND_COORDINATOR, RequestProxy
+from tests.broker.waiting import DEADLINE_S
 from tests.runtime.adapters.application import Application, answer_of, numbered, stable, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 
@@ -125,6 +130,61 @@ def test_offsets_that_no_coordinator_takes_cost_the_producer(
         producer.commit_transaction(offsets, None)
 
     monkeypatch.undo()
+
+
+def test_a_client_that_does_not_return_from_sending_offsets_costs_the_producer() -> None:
+    """A group coordinator that has left the cluster is waited for without any time limit."""
+    never = threading.Event()
+
+    def send(*_: object) -> None:
+        never.wait(30)
+
+    with pytest.raises(TaskMigratedError, match=r"sending offsets.*gave up after \d+ s"):
+        send_offsets(
+            send,
+            {TopicPartition("any", 0): CommittedOffset(1, "")},
+            None,
+            lambda error: RetriableClientError(f"sending offsets: {error}"),
+            0.2,
+            DEADLINE_S,
+        )
+
+    never.set()
+
+
+def test_a_group_coordinator_that_is_not_found_costs_the_producer_and_the_next_one_commits(
+    broker: DevelopmentBroker,
+) -> None:
+    """As behind a coordinator that was killed: its client asks for another one in vain."""
+    proxy = RequestProxy(broker.bootstrap_servers)
+    application = Application(
+        proxy.bootstrap_servers,
+        {"processing.guarantee": "exactly_once", "producer.transaction.timeout.ms": 5000},
+    )
+    source, sink = application.topic(), application.topic()
+    consumer, listener = application.member(source)
+    (partition,) = listener.assigned
+
+    def commit(producer: ConfluentProducer, number: int) -> None:
+        producer.begin_transaction()
+        producer.send(numbered(sink, 1, start=number))
+        flush(producer)
+        producer.commit_transaction(
+            {partition: CommittedOffset(number, "")}, consumer.group_metadata()
+        )
+
+    first = application.transactional()
+    proxy.keep_next(FIND_COORDINATOR, 1000, cuts=False)
+    with pytest.raises(TaskMigratedError, match=r"sending offsets.*gave up after \d+ s"):
+        commit(first, 1)
+    first.close()
+    proxy.keep_next(FIND_COORDINATOR, 0)
+    commit(application.transactional(), 2)
+
+    _until_stable(application, sink, [2])
+    assert answer_of(lambda: consumer.committed([partition])) == {partition: CommittedOffset(2, "")}
+    application.close()
+    proxy.close()
 
 
 def test_a_newer_producer_fences_the_older_one(application: Application) -> None:

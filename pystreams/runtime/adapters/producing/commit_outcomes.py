@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
 _CALL_TIMEOUT_S = 30.0
 _PAUSE_S = 0.05
+_GRACE_S = 1.0
+"""For the client to say itself that a time limit has passed."""
 
 _log = get_logger("pystreams.kafka")
 
@@ -80,11 +83,46 @@ def send_offsets(
         StreamsError: They were not sent.
     """
     positions = offsets_to_commit(offsets)
+
+    def send_in_time(timeout_s: float) -> None:
+        waits_s = min(timeout_s, transaction_timeout_s)
+        limit_s = waits_s + _GRACE_S
+        if not _returns(lambda: send(positions, group_metadata, waits_s), limit_s):
+            silence = translated(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+            raise TaskMigratedError(f"{silence}; gave up after {limit_s:.0f} s")
+
     until_answered(
-        lambda timeout_s: send(positions, group_metadata, min(timeout_s, transaction_timeout_s)),
+        send_in_time,
         translated,
         min(transaction_timeout_s, commit_timeout_s),
         # librdkafka goes on asking a group coordinator that the cluster has put out, for ever:
         # only a new client finds the next one. The transaction is lost by then.
         TaskMigratedError,
     )
+
+
+def _returns(call: Callable[[], None], limit_s: float) -> bool:
+    """Make a call; return whether it has returned in time, or raise what it raised.
+
+    librdkafka 2.16 heeds no time limit while it waits for the coordinator of a group (its issues
+    5456 and 5511). A call that is left behind holds its client until it returns, and the end of the
+    process is not held up by it.
+    """
+    ended = threading.Event()
+    failed: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            call()
+        except BaseException as raised:  # noqa: BLE001 - handed over
+            # Its frames would hold the client, and with it the error, until a garbage collection.
+            failed.append(raised.with_traceback(None))
+        finally:
+            ended.set()
+
+    threading.Thread(target=make, name="sending-offsets", daemon=True).start()
+    if not ended.wait(limit_s):
+        return False
+    if failed:
+        raise failed.pop()
+    return True
