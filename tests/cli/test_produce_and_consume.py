@@ -189,6 +189,25 @@ orders.to("{shop.name}-totals")
     assert shop.consume().output == "tea-en\n"
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_byte_order_mark_at_the_beginning_is_passed_over(
+    shop: Shop, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Spreadsheets and editors of Windows write one; later ones are part of the text."""
+    shop.create_topics()
+    lines = (
+        '{"key":"a","value":{"total":1}}\n' if options else 'a\t{"total":1}\n\ufeffb\t{"total":2}\n'
+    )
+    file = tmp_path / "orders.txt"
+    file.write_text(lines, "utf-8-sig")
+
+    wrote = shop.produce("", *options, "--from-file", str(file))
+
+    assert wrote.exit_code == 0, wrote.output
+    shown = shop.consume().stdout
+    assert shown == ('a\t{"total":1}\n' if options else lines)
+
+
 def test_a_line_that_is_no_text_is_named_and_those_before_it_are_written(shop: Shop) -> None:
     shop.create_topics()
     words = [str(shop.file), f"{shop.name}-totals", *shop.broker]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -55,10 +56,11 @@ def produce(topic: str, *, file: BinaryIO, as_json: bool, application: Applicati
 
     A line is a record: its key, a tab, its value; or only its value, and the key is null. Values of
     classes and of JSON are JSON, numbers are numbers. With --json each line is a whole record, and
-    a "value" of null is a tombstone. Empty lines are passed over. Headers are [["name", "text"]] or
-    {"name": "text"}; bytes that are no text are {"base64": "..."}, the key of a window is
-    {"key": ..., "window": {"start": ms, "end": ms}}. The partition is that which the topology's
-    sink chooses: by its partitioner, or the key's, of a windowed key that of the key inside.
+    a "value" of null is a tombstone. Empty lines are passed over, and so is a byte order mark at
+    the beginning. Headers are [["name", "text"]] or {"name": "text"}; bytes that are no text are
+    {"base64": "..."}, the key of a window is {"key": ..., "window": {"start": ms, "end": ms}}. The
+    partition is that which the topology's sink chooses: by its partitioner, or the key's, of a
+    windowed key that of the key inside.
 
     With --dev topics that are missing are created, as `pystreams run --dev` does.
 
@@ -128,7 +130,8 @@ def _records(
     made = record_of if as_json else _record_of_text
     for number, line in enumerate(lines, 1):
         with _naming(number):
-            text = _text_of(line).rstrip("\r\n")
+            marked = number == 1 and line.startswith(codecs.BOM_UTF8)
+            text = _text_of(line, len(codecs.BOM_UTF8) if marked else 0).rstrip("\r\n")
             record = made(text, topic, serdes, clock.now_ms()) if text else None
         if record is not None:
             yield number, record
@@ -150,11 +153,12 @@ def _naming(number: int) -> Iterator[None]:
         raise StreamsError(f"line {number} of the input: {error}") from None
 
 
-def _text_of(line: bytes) -> str:
+def _text_of(line: bytes, begin: int) -> str:
     try:
-        return line.decode()
+        return line[begin:].decode()
     except UnicodeDecodeError as error:
-        byte, position = line[error.start], error.start + 1
+        position = begin + error.start + 1
+        byte = line[position - 1]
         what = f"it is not UTF-8 text (byte 0x{byte:02x} at position {position})"
         raise ValueError(what) from None
 
