@@ -4,14 +4,15 @@
 |---|---|
 | key-value, custom | partition, key, value, timestamp |
 | window | partition, key, window_start, window_end, value, timestamp |
-| session | the same; `window_end` is the time of the session's last record |
+| window with duplicates | the same, and sequence before value |
+| session | as of windows; `window_end` is the time of the session's last record |
 | versioned | partition, key, valid_from, valid_to, value |
-| buffer | partition, key, value (bytes of `stores.time_ordered_buffer`), timestamp |
+| buffer | partition, key, sequence, value (bytes of `stores.time_ordered_buffer`), timestamp |
 | list-value | partition, key, time, left, value (bytes of `stores.kinds.list`), timestamp |
 
 `timestamp` is that of the changelog record: the time of the input that wrote it last. Times are
 Spark timestamps; one that is not known, or an end that never comes, is null. `valid_to` is null
-for the version that is valid now.
+for the version that is valid now. `sequence` tells apart what is of one key and time.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pystreams.backfill.exports.typed_columns import typed
+from pystreams.backfill.exports.typed_columns import int_of, typed
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.spark.changelog_state import bytes_in_key, long_in_key, record_key
 from pystreams.serdes import Serde
-from pystreams.stores.contracts.key_layout import KeyFlag, KeyTime
+from pystreams.stores.contracts.key_layout import KeyFlag, KeyNumber, KeyPart, KeyTime
 
 _LAST_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: what is later has no date in most readers."""
@@ -61,10 +62,15 @@ def _beside_key(changelog: StoreChangelog) -> dict[str, Column]:
     if changelog.spec.kind.keeps_versions:
         return {"valid_from": time_of(F.col("timestamp")), "valid_to": time_of(F.col("valid_to"))}
     parts = changelog.spec.kind.key_columns(changelog.spec.retention)
-    return {
-        column: _flag(part) if isinstance(part, KeyFlag) else time_of(_key_time(part))
-        for column, part in parts.items()
-    }
+    return {column: _of_part(part) for column, part in parts.items()}
+
+
+def _of_part(part: KeyPart) -> Column:
+    if isinstance(part, KeyFlag):
+        return _flag(part)
+    if isinstance(part, KeyNumber):
+        return int_of(bytes_in_key(part.begins, 4))
+    return time_of(_key_time(part))
 
 
 def _flag(flag: KeyFlag) -> Column:

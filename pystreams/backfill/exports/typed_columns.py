@@ -27,12 +27,19 @@ def typed(column: Column, serde: Serde[Any] | None) -> Column:
     if serde is serdes.LONG:
         return F.conv(F.hex(column), 16, -10).cast("bigint")
     if serde is serdes.INT:
-        # Without a sign, of which the first bit is made.
-        number = F.conv(F.hex(column), 16, 10).cast("bigint")
-        return (number.bitwiseXOR(F.lit(_INT_SIGN)) - F.lit(_INT_SIGN)).cast("int")
+        return int_of(column)
     if serde is serdes.DOUBLE:
         return F.udf(_double, "double")(column)
     return column
+
+
+def int_of(column: Column) -> Column:
+    """Return the int32 that four bytes are."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    # Without a sign, of which the first bit is made.
+    number = F.conv(F.hex(column), 16, 10).cast("bigint")
+    return (number.bitwiseXOR(F.lit(_INT_SIGN)) - F.lit(_INT_SIGN)).cast("int")
 
 
 def _double(data: bytearray | None) -> float | None:

@@ -41,3 +41,18 @@ class KeyFlag:
     """
 
     begins: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNumber:
+    """A number in a logged key (int32) that tells equal ones apart: a column of its own likewise.
+
+    Attributes:
+        begins: Where it begins; negative where that is counted from the end of the key.
+    """
+
+    begins: int
+
+
+KeyPart = KeyTime | KeyFlag | KeyNumber
+"""What stands in a logged key beside the record's key."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde, filled, filled_value
-from pystreams.stores.contracts.key_layout import KeyFlag, KeyLayout, KeyTime
+from pystreams.stores.contracts.key_layout import KeyLayout, KeyPart, KeyTime
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.queries import Query
 
@@ -180,7 +180,7 @@ class StoreKind:
         """Return the times in a logged key that stand beside its key where that is shown."""
         return {}
 
-    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyTime | KeyFlag]:
+    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyPart]:
         """Return what a logged key has beside the record's key, by the columns of an export."""
         return self.key_times(retention)
 

@@ -73,8 +73,10 @@ def test_window_store(spark: Any, retain_duplicates: bool) -> None:
     found = rows(spark, changelog(WINDOW, retention), messages)
 
     own = {"partition": 0, "key": "a", "window_start": at(0), "window_end": at(10)}
-    values = [0, 1] if retain_duplicates else [1]
-    assert found == [{**own, "value": value, "timestamp": at(3)} for value in values]
+    expected: list[dict[str, Any]] = [{"value": 1}]
+    if retain_duplicates:
+        expected = [{"sequence": 1, "value": 0}, {"sequence": 2, "value": 1}]
+    assert found == [{**own, **row, "timestamp": at(3)} for row in expected]
 
 
 def test_window_without_end_has_none(spark: Any) -> None:
@@ -144,16 +146,20 @@ def test_what_an_outer_join_holds_back_has_its_time_and_side(spark: Any) -> None
 
 def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
     waiting = WaitingRecord(b"a", b"value", AT_MS)
-    buffered = [Message(stored_key(waiting, 1), packed(waiting) + bytes(8), 0, AT_MS)]
+    buffered = [
+        Message(stored_key(waiting, number), packed(waiting) + bytes(8), number, AT_MS)
+        for number in (1, 2)
+    ]
     unknown = [Message(b"k", b"v", 0, -1)]
 
     def untyped(kind: StoreKind) -> StoreChangelog:
         return StoreChangelog(StoreSpec("s", kind), "app-s-changelog", 0, 1)
 
-    (of_buffer,) = rows(spark, untyped(BUFFER), buffered)
+    of_buffer, another = rows(spark, untyped(BUFFER), buffered)
     (of_own,) = rows(spark, untyped(CUSTOM), unknown)
 
-    assert bytes(of_buffer["key"]) == b"a"
+    assert bytes(of_buffer["key"]) == bytes(another["key"]) == b"a"
+    assert sorted(row["sequence"] for row in (of_buffer, another)) == [1, 2]
     assert (bytes(of_own["key"]), bytes(of_own["value"]), of_own["timestamp"]) == (b"k", b"v", None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.key_layout import KeyFlag, KeyLayout, KeyTime
+from pystreams.stores.contracts.key_layout import KeyFlag, KeyLayout, KeyPart, KeyTime
 from pystreams.stores.contracts.spec import Reader, Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.kinds.list.store import ListValueStore, values_of
@@ -26,7 +26,7 @@ class ListKind(StoreKind):
         """Return a new store; it has no record cache, whatever the spec."""
         return ListValueStore(dirty_map(spec, engine), spec.key_serde, spec.value_serde)
 
-    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyTime | KeyFlag]:
+    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyPart]:
         """Return where the time is, and whether it is of the left stream."""
         return {"time": KeyTime(0), "left": KeyFlag(8)}
 

@@ -24,6 +24,9 @@ from pystreams.stores.contracts.window import Window
 SUFFIX_BYTES = 12
 """Bytes of the window's start and the sequence number behind the key."""
 
+SEQUENCE_BYTES = 4
+"""Those of the sequence number, at its end."""
+
 MAX_SEQUENCE = (1 << 31) - 1
 """The highest sequence number; after it comes 0."""
 

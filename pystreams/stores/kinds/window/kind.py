@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystreams.stores.contracts.key_layout import KeyLayout, KeyTime
+from pystreams.stores.contracts.key_layout import KeyLayout, KeyNumber, KeyPart, KeyTime
 from pystreams.stores.contracts.queries import Query, WindowKeyQuery, WindowRangeQuery
 from pystreams.stores.contracts.spec import Answer, Retention, RowLookup, StoreSpec, ValuesNear
 from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
-from pystreams.stores.kinds.window.keys import SUFFIX_BYTES
+from pystreams.stores.kinds.window.keys import SEQUENCE_BYTES, SUFFIX_BYTES
 from pystreams.stores.kinds.window.local import LocalWindowStore
 from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore, TypedWindowStore
 from pystreams.stores.time_segments.segmented import (
@@ -95,6 +95,12 @@ class WindowKind(SegmentedKind):
             "window_start": KeyTime(-SUFFIX_BYTES),
             "window_end": KeyTime(-SUFFIX_BYTES, plus_ms=size_ms),
         }
+
+    def key_columns(self, retention: Retention | None) -> Mapping[str, KeyPart]:
+        """Return the same, and what tells values apart that a window keeps of one key."""
+        if retention is None or not retention.retain_duplicates:
+            return self.key_times(retention)
+        return {**self.key_times(retention), "sequence": KeyNumber(-SEQUENCE_BYTES)}
 
     def form(self, spec: StoreSpec) -> str:
         """Return what stores are for the test driver."""
