@@ -125,7 +125,7 @@ class _Link(asyncio.Protocol):
         self._links = links
         self._free = free
         self._done: Done | None = None
-        self._read = b""
+        self._read = bytearray()
         self._since_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -144,19 +144,20 @@ class _Link(asyncio.Protocol):
             self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        read = self._read = self._read + data
+        read = self._read
+        read += data
         end = read.find(b"\r\n\r\n")
         if end < 0:
             if len(read) > MAX_HEADER_BYTES:
                 self._transport.abort()
             return
-        head = read[: end + 2]
+        head = bytes(read[: end + 2])
         length = _LENGTH.search(head)
         missing = None if length is None else end + 4 + int(length[1]) - len(read)
         if missing is None or missing < 0 or self._done is None:
             self._transport.abort()  # Not what is asked for here.
         elif not missing:
-            self._read = b""
+            self._read = bytearray()
             is_value = head.startswith(b"HTTP/1.1 200 ") and (
                 b"\r\ncontent-type: application/json\r\n" in head
             )
@@ -165,7 +166,7 @@ class _Link(asyncio.Protocol):
             else:
                 self._since_s = self._loop.time()
                 self._free.append(self)
-            self._end(read[end + 4 :] if is_value else None)
+            self._end(bytes(read[end + 4 :]) if is_value else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._next_look.cancel()
