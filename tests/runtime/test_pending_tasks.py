@@ -63,3 +63,21 @@ def test_one_that_was_closed_and_comes_back_has_its_whole_time() -> None:
 
     with pytest.raises(BrokerNotAvailableError, match=r"task 0_0: .*no leader"):
         _ask_in_vain(pending, clock, 1)
+
+
+def test_the_time_in_which_one_restores_without_a_record_does_not_count() -> None:
+    """As where an open transaction is waited for, between two answers that came late."""
+    clock = ManualClock()
+    pending = _pending(clock)
+    _ask_in_vain(pending, clock, 1)
+    clock.advance_ms(40_000)
+    pending.began(FIRST)
+    pending.restores(FIRST)
+    clock.advance_ms(600_000)
+    _ask_in_vain(pending, clock, 1)
+    clock.advance_ms(19_000)
+    _ask_in_vain(pending, clock, 1)
+    clock.advance_ms(2_000)
+
+    with pytest.raises(BrokerNotAvailableError, match=r"60000 ms \(task.timeout.ms\)"):
+        _ask_in_vain(pending, clock, 1)

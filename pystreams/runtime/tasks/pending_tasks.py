@@ -33,6 +33,7 @@ class PendingTasks:
         self._timeout_ms = timeout_ms
         self._due_ms: dict[TaskId, float] = {}
         self._failing_since_ms: dict[TaskId, float] = {}
+        self._restoring_since_ms: dict[TaskId, float] = {}
         self._told_ms: dict[TaskId, float] = {}
 
     def __bool__(self) -> bool:
@@ -51,12 +52,21 @@ class PendingTasks:
         """Note that a task waits for nobody at this moment: it restores, or runs."""
         self._due_ms.pop(task_id, None)
 
+    def restores(self, task_id: TaskId) -> None:
+        """Note that a task restores from now on: until it fails again, that is no failure.
+
+        Its changelog may have no record for it for long, as where a transaction stands open there.
+        """
+        if task_id in self._failing_since_ms:
+            self._restoring_since_ms[task_id] = self._clock.monotonic_ms()
+
     def went_on(self, task_id: TaskId) -> None:
         """Note that a task has made progress, or runs: what fails from now on is another trouble.
 
         Its place among the tasks to be tried stays as it is.
         """
         self._failing_since_ms.pop(task_id, None)
+        self._restoring_since_ms.pop(task_id, None)
         self._told_ms.pop(task_id, None)
 
     def forget(self, task_id: TaskId) -> None:
@@ -105,7 +115,10 @@ class PendingTasks:
     def _check(self, task_id: TaskId, error: StreamsError) -> None:
         """Log what a task waits for, at DEBUG at once and every ten seconds; end what lasts."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._failing_since_ms.setdefault(task_id, now_ms) > self._timeout_ms:
+        since_ms = self._failing_since_ms.get(task_id, now_ms)
+        since_ms += now_ms - self._restoring_since_ms.pop(task_id, now_ms)
+        self._failing_since_ms[task_id] = since_ms
+        if now_ms - since_ms > self._timeout_ms:
             message = (
                 f"task {task_id}: it waits to start, and has come no further for "
                 f"{self._timeout_ms} ms (task.timeout.ms); last error: {error}. See that brokers "

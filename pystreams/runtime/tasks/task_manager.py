@@ -306,6 +306,8 @@ class TaskManager:
         self.standbys.taken_over(task.task_id, left)
         if at_end:
             self._start(task)
+        else:
+            self._pending.restores(task.task_id)
 
     def _start(self, task: StreamTask) -> None:
         """Start a restored task where the committed offsets say; log stores anew before."""

@@ -91,6 +91,24 @@ def test_a_task_that_goes_back_to_its_last_commit_and_never_starts_again_ends_it
         _step_for(app, 10 * TIMEOUT_MS, process)
 
 
+def test_a_task_that_only_finds_markers_in_its_changelog_makes_no_progress_by_that(
+    tmp_path: Path,
+) -> None:
+    """Its restore comes to the end each time, and begins again when the task can't start."""
+    app = Application(tmp_path, "exactly_once_v2", task_timeout_ms=TIMEOUT_MS)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    process.stop()
+    process.start()
+    _fail_for_ever(app, "start_at")
+
+    with pytest.raises(BrokerNotAvailableError, match=STILL_WAITS):
+        _step_for(app, 10 * TIMEOUT_MS, process)
+    assert not process.restored_records()
+
+
 def test_the_time_begins_anew_with_a_restored_record(tmp_path: Path) -> None:
     app = _with_a_changelog(tmp_path)
     process = app.process("second")
