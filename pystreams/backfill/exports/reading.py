@@ -17,6 +17,7 @@ from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from pystreams.record import ProducedRecord
 from pystreams.serdes import Serde
+from pystreams.stores.contracts.key_layout import KeyNumber, KeyTime
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -131,11 +132,22 @@ class _Rows:
                 "out, and it begins empty"
             )
         tail = bytearray(layout.tail_bytes)
-        for name, time in self._spec.kind.key_times(self._spec.retention).items():
-            if row[name] is not None:
-                begin = len(tail) + time.begins
-                tail[begin : begin + 8] = (row[name] - time.plus_ms).to_bytes(8, signed=True)
+        for name, part in self._spec.kind.key_columns(self._spec.retention).items():
+            if isinstance(part, KeyTime) and row[name] is not None:
+                begin = len(tail) + part.begins
+                tail[begin : begin + 8] = (row[name] - part.plus_ms).to_bytes(8, signed=True)
+            elif isinstance(part, KeyNumber):
+                begin = len(tail) + part.begins
+                tail[begin : begin + 4] = self._number(row, name).to_bytes(4, signed=True)
         return key + bytes(tail)
+
+    def _number(self, row: Mapping[str, Any], name: str) -> int:
+        if name not in row:
+            raise ExportError(
+                f"store {self._spec.name!r} has no column {name!r} in the export, without which "
+                "values of one key and time are one: export it again"
+            )
+        return int(row[name])
 
     def _bytes(self, value: Any, serde: Serde[Any] | None) -> Any:
         if isinstance(value, str):

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams import Materialized, StreamsBuilder, StreamsConfig, Topology
+from pystreams import Materialized, Processor, Stores, StreamsBuilder, StreamsConfig, Topology
 from pystreams.backfill.exports.columns import exported
 from pystreams.backfill.exports.manifest import ExportError
 from pystreams.backfill.exports.reading import is_export, read_export
 from pystreams.backfill.plan.store_changelogs import changelogs_of
 from pystreams.backfill.spark.changelog_state import current_state
 from pystreams.ids import TopicPartition
-from pystreams.serdes import LONG
+from pystreams.serdes import LONG, STRING
+from pystreams.stores.kinds.window.keys import window_key
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.exports.test_export_of_windows import windows
@@ -116,6 +117,42 @@ def test_versions_come_in_the_order_of_time_with_the_deletions_between_them(
 
     told = [(value, timestamp) for _, value, timestamp, _ in found.changelogs["versions"]]
     assert told == [(b"x", 1), (None, 3), (b"y", 3), (None, 5), (b"z", 9)]
+
+
+def duplicates() -> Topology:
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_window_store("sold", 600_000, 60_000, retain_duplicates=True)
+    builder.add_state_store(Stores.window_store_builder(supplier, STRING, LONG))
+    builder.stream("left", **TEXT).process(Processor, stores=["sold"])
+    return builder.build()
+
+
+def test_values_of_one_key_and_window_come_back_as_many_as_there_were(tmp_path: Path) -> None:
+    plan, topic = TopologyPlan(duplicates(), "app"), ""
+    (tmp_path / "sold").mkdir()
+    time = pa.array([60_000_000] * 3, pa.timestamp("us", "UTC"))
+    columns = {"key": ["a"] * 3, "window_start": time, "window_end": time, "timestamp": time}
+    table = pa.table({**columns, "sequence": [7, 8, 9], "value": [1, 2, 1]})
+    parquet.write_table(table, tmp_path / "sold" / "part.parquet")
+    manifest(tmp_path)
+    found = read_export(tmp_path, plan, APPLICATION).changelogs["sold"]
+
+    assert [(key, LONG.deserializer(topic)(value or b"")) for key, value, _, _ in found] == [
+        (window_key(b"a", 60_000, sequence), value) for sequence, value in ((7, 1), (8, 2), (9, 1))
+    ]
+
+
+def test_an_export_that_lacks_what_tells_values_apart_is_refused_with_the_cure(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "sold").mkdir()
+    time = pa.array([60_000_000], pa.timestamp("us", "UTC"))
+    columns = {"key": ["a"], "window_start": time, "window_end": time, "timestamp": time}
+    parquet.write_table(pa.table({**columns, "value": [1]}), tmp_path / "sold" / "part.parquet")
+    manifest(tmp_path)
+
+    with pytest.raises(ExportError, match=r"'sold' has no column 'sequence' .*: export it again"):
+        read_export(tmp_path, TopologyPlan(duplicates(), "app"), APPLICATION)
 
 
 def test_the_data_set_of_a_backfill_is_read_by_its_stores(tmp_path: Path) -> None:
