@@ -131,7 +131,8 @@ def test_values_of_one_key_and_window_come_back_as_many_as_there_were(tmp_path: 
     plan, topic = TopologyPlan(duplicates(), "app"), ""
     (tmp_path / "sold").mkdir()
     time = pa.array([60_000_000] * 3, pa.timestamp("us", "UTC"))
-    columns = {"key": ["a"] * 3, "window_start": time, "window_end": time, "timestamp": time}
+    columns = {"key": ["a"] * 3, "window_start": time, "timestamp": time}
+    columns["window_end"] = pa.array([120_000_000] * 3, pa.timestamp("us", "UTC"))
     table = pa.table({**columns, "sequence": [7, 8, 9], "value": [1, 2, 1]})
     parquet.write_table(table, tmp_path / "sold" / "part.parquet")
     manifest(tmp_path)
