@@ -14,6 +14,8 @@ from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
 from pystreams.registry.ruled_schema import RuledSchema
+from pystreams.registry.rules import keeps_record_names
+from pystreams.registry.union_names import namer, without_names
 from pystreams.typed_values.class_unions import untold_text
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
@@ -95,48 +97,51 @@ class AvroSerde(RegistrySerde[T]):
     def make_rules_writer(self, ruled: RuledSchema, prefix: bytes) -> Write:
         """Return the function that writes values with a schema that has rules."""
         write_plain: Write = ruled_serdes().avro_writer(ruled, prefix)
-        if self.model is None:
-            return write_plain
         where = ruled.where
-        to_plain = self._to_plain(parsed_schema(self.client, ruled.schema, where)[1])
+        parsed, named = parsed_schema(self.client, ruled.schema, where)
+        name_records = None
+        if keeps_record_names(ruled.schema, "WRITE"):
+            name_records = namer(parsed, self._plain_writer(ruled.schema, where))
+        if self.model is None:
+            return write_plain if name_records is None else _after(name_records, write_plain)
+        to_plain = self._to_plain(named)
 
         def write(value: Any) -> bytes:
             try:
                 plain = to_plain(value)
             except Exception as error:
                 raise ValueError(f"{where}: {error}") from error
-            return write_plain(plain)
+            return write_plain(plain if name_records is None else name_records(plain))
 
         return write
 
     def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
         """Return the function that reads records by rules, and resolves them to the own schema."""
         functions = None if self.model is None else plain_functions(self.model)
-        if functions is not None and functions.untold:
-            # What carries rules out gives records without their names.
+        keeps_names = ruled.source is None and keeps_record_names(ruled.read_into, "READ")
+        if functions is not None and functions.untold and not keeps_names:
             raise SchemaRegistryError(
                 f"{ruled.where}: its schema has rules, which lose the names of records: "
                 f"{untold_text(*functions.untold[0])}"
             )
-        read_plain: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
+        read_named: Callable[[bytes], Any] = ruled_serdes().avro_reader(ruled)
         where, left = ruled.where, ruled.read_into
         own, into = self.own_schema(), self._parsed(left, where)
         as_it_is = ruled.source is None and (own is None or self._parsed(own, where) == into)
         if _is_bytes(into) or (as_it_is and self.model is None):
-            return read_plain
+            return _after(read_named, without_names)
         if as_it_is and functions is not None and functions.takes_names:
             # Written once more, a record without its name may be taken for another of its union.
-            of_class = _class_reader(functions.from_plain, self.model, where)
-            return lambda data: of_class(read_plain(data))
+            return _after(read_named, _class_reader(functions.from_plain, self.model, where))
         # What rules have left becomes bytes once more, to be read as any other: migrations know no
         # defaults, and rules know the writer's schema, not the own one.
-        write = AvroSerde[Any](self.client, None, self.choice).make_writer(left, b"", where)
+        write = self._plain_writer(left, where)
         resolve, shows_values = self.make_reader(left, 0, where), not ruled.is_secret
 
         def read(data: bytes) -> T:
-            plain = read_plain(data)
+            named = read_named(data)
             try:
-                again = write(plain)
+                again = write(named)
             except ValueError:
                 if shows_values:
                     raise
@@ -144,6 +149,9 @@ class AvroSerde(RegistrySerde[T]):
             return resolve(again)
 
         return read
+
+    def _plain_writer(self, schema: Any, where: str) -> Write:
+        return AvroSerde[Any](self.client, None, self.choice).make_writer(schema, b"", where)
 
     def _to_plain(self, named: Mapping[str, Any]) -> Any:
         if self.model is None:
@@ -156,6 +164,10 @@ class AvroSerde(RegistrySerde[T]):
     def __repr__(self) -> str:
         model = "" if self.model is None else self.model.__name__
         return f"SchemaRegistry({self.client.url!r}).avro({model})"
+
+
+def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: then(first(value))
 
 
 def _with_made_writer(

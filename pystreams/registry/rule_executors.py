@@ -38,6 +38,8 @@ from confluent_kafka.schema_registry.serde import (
 )
 from confluent_kafka.serialization import SerializationError
 
+from pystreams.registry.union_names import without_names
+
 # At DEBUG it logs the values that it evaluates, and takes long for it.
 logging.getLogger("celpy").setLevel(logging.INFO)
 
@@ -73,6 +75,9 @@ class _NamedExecutor(RuleExecutor):
         return self._executor.type()
 
     def transform(self, ctx: RuleContext, message: Any) -> Any:
+        if str(ctx.rule_mode) != "WRITE" or str(ctx.rule.kind) == "CONDITION":
+            # Expressions are about plain values; what a writer has named stays so.
+            message = without_names(message)
         try:
             result = plain(self._executor.transform(ctx, message))
         except Exception as error:

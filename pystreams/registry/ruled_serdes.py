@@ -43,11 +43,11 @@ def avro_writer(ruled: RuledSchema, prefix: bytes) -> Write:
 
 
 def avro_reader(ruled: RuledSchema) -> Read:
-    """Return the function that reads plain values of an Avro schema."""
+    """Return the function that reads values of an Avro schema, in unions with records' names."""
     conf = _to_read(ruled)
     return _told(
         ruled,
-        AvroDeserializer(_as_client(ruled), ruled.own, None, False, conf, *_rules_of(ruled)),
+        AvroDeserializer(_as_client(ruled), ruled.own, None, True, conf, *_rules_of(ruled)),
     )
 
 

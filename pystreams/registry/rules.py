@@ -41,6 +41,18 @@ def has_any_rules(schema: Any) -> bool:
     return schema is not None and (has_rules(schema) or has_migrations(schema))
 
 
+def keeps_record_names(schema: Any, mode: str) -> bool:
+    """Return whether rules of a mode (READ, WRITE) leave values in records that have names.
+
+    A transform of the whole makes a plain value of it, and is made for plain ones.
+    """
+    return not any(
+        _type(rule) in {"CEL", "JSONATA"} and str(rule.kind) == "TRANSFORM"
+        for rule in _rules(schema, "domain_rules")
+        if not rule.disabled and str(rule.mode) in {mode, "WRITEREAD"}
+    )
+
+
 def is_encrypted(schema: Any) -> bool:
     """Return whether a rule encrypts fields, or the whole."""
     return next(_encryptions(schema), None) is not None

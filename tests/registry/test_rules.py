@@ -427,9 +427,60 @@ def test_rules_leave_a_value_of_a_union_of_classes_its_class(value: Any) -> None
     assert read.what.card == "A!"
 
 
-def test_classes_that_only_the_names_of_records_tell_apart_are_refused_with_rules() -> None:
+def _registry_with(rule: Any, *choices: dict[str, Any]) -> SchemaRegistry:
+    event = {"type": "record", "name": "Event", "fields": [{"name": "what", "type": choices}]}
+    registry = SchemaRegistry({"url": "mock://"})
+    schema = Schema(orjson.dumps(event).decode(), "AVRO", [], None, RuleSet([], [rule]))
+    registry.client.register_schema("t-value", schema)
+    return registry
+
+
+@pytest.mark.parametrize("mode", ["WRITE", "READ"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_rules_about_tags_find_the_fields_of_the_record_that_is_in_a_union(
+    mode: str, is_named: bool
+) -> None:
+    """A record with fewer fields before it in the union would take it too, without the tag."""
+    refunded = _record_of("Refunded", "card", "reason")
+    refunded["fields"][1]["confluent:tags"] = ["PII"]
+    tagged = rule("stress", "CEL_FIELD", "TRANSFORM", mode, "value + '!'", tags=["PII"])
+    registry = _registry_with(tagged, _record_of("Paid", "card"), refunded)
+    serde = registry.avro(write_with=SchemaUse.LATEST)
+    value = {"card": "A", "reason": "late"}
+    data = serde.serializer("t")({"what": ("Refunded", value) if is_named else value})
+
+    assert (b"late!" in data) is (mode == "WRITE")
+    assert serde.deserializer("t")(data) == {"what": {"card": "A", "reason": "late!"}}
+
+
+@pytest.mark.parametrize("kind", [Paid, Cancelled])
+def test_rules_about_fields_leave_records_that_only_their_names_tell_apart(kind: Any) -> None:
     registry = _registry_of(_record_of("Paid", "card"), _record_of("Cancelled", "card"))
     serde = registry.avro(EventOfTwins, write_with=SchemaUse.LATEST)
+
+    read = serde.deserializer("t")(serde.serializer("t")(EventOfTwins(kind("A"))))
+
+    assert read == EventOfTwins(kind("A!"))
+
+
+@pytest.mark.parametrize("mode", ["WRITE", "READ"])
+@pytest.mark.parametrize("kind", ["CONDITION", "TRANSFORM"])
+def test_rules_about_the_whole_see_plain_records_of_unions(mode: str, kind: str) -> None:
+    expression = "message.what.card == 'A'"
+    if kind == "TRANSFORM":
+        expression = "{'what': {'card': message.what.card, 'reason': message.what.reason}}"
+    whole = rule("whole", "CEL", kind, mode, expression)
+    choices = _record_of("Paid", "card"), _record_of("Refunded", "card", "reason")
+    serde = _registry_with(whole, *choices).avro(write_with=SchemaUse.LATEST)
+    value = {"what": {"card": "A", "reason": "late"}}
+
+    assert serde.deserializer("t")(serde.serializer("t")(value)) == value
+
+
+def test_classes_that_only_the_names_of_records_tell_apart_are_refused_with_other_rules() -> None:
+    rule_of_all = transform("copy", "{'what': message.what}", mode="READ")
+    choices = _record_of("Paid", "card"), _record_of("Cancelled", "card")
+    serde = _registry_with(rule_of_all, *choices).avro(EventOfTwins, write_with=SchemaUse.LATEST)
     data = serde.serializer("t")(EventOfTwins(Cancelled("A")))
 
     with pytest.raises(SchemaRegistryError, match="Paid and Cancelled can't be told apart"):

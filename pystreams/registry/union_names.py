@@ -1,0 +1,63 @@
+"""The names of records in Avro's unions, as fastavro has them: pairs of name and record.
+
+Rules about fields look for a record's fields in the first branch of its union that takes it, and
+validation takes what has more fields than it should. So a field with a tag may be passed over, and
+stay as it was: not encrypted, or not decrypted. A name says which branch it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+def namer(parsed: Any, write: Callable[[Any], bytes]) -> Callable[[Any], Any] | None:
+    """Return the function that names the records of a plain value, where there is a choice.
+
+    They are those as which the value would be written. What can't be written yet stays as it is.
+
+    Args:
+        parsed: fastavro's form of the schema.
+        write: Writes values of it.
+    """
+    if not _has_choice(parsed):
+        return None
+    from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
+
+    def name(value: Any) -> Any:
+        try:
+            data = write(value)
+        except ValueError:
+            return value
+        return schemaless_reader(BytesIO(data), parsed, None, return_record_name=True)
+
+    return name
+
+
+def without_names(value: Any) -> Any:
+    """Return a value in which records of unions are plain, as they are read elsewhere."""
+    if isinstance(value, dict):
+        return {key: without_names(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_names(inner) for inner in value]
+    if isinstance(value, tuple) and len(value) == 2:
+        return without_names(value[1])
+    return value
+
+
+def _has_choice(parsed: Any) -> bool:
+    """Return whether a schema has a union of several types that have names."""
+    if isinstance(parsed, list):
+        return sum(map(_is_named, parsed)) > 1 or any(map(_has_choice, parsed))
+    if not isinstance(parsed, dict):
+        return False
+    inner = [field["type"] for field in parsed.get("fields", ())]
+    inner += [parsed[part] for part in ("items", "values") if part in parsed]
+    return any(map(_has_choice, inner))
+
+
+def _is_named(parsed: Any) -> bool:
+    return "name" in parsed if isinstance(parsed, dict) else parsed not in _PRIMITIVES
