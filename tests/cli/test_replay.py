@@ -246,6 +246,30 @@ def test_stores_that_were_restored_before_the_application_stopped_are_as_far_as_
     assert answer.stderr == ""
 
 
+def test_a_store_that_was_restored_and_went_on_elsewhere_is_named_as_well(
+    shop: Shop,
+) -> None:
+    """Such a store says how far it was when it wrote last: what it was restored from is twice."""
+    shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
+    shop.create_topics()
+    state, flushed, left = (shop.directory / name for name in ("state", "flushed", "left"))
+    shop.order(range(10))
+    shop.run_until(totals=0, sold=10)
+    shutil.copytree(state, flushed)
+    shop.order(range(10, 20))
+    shop.run_until(totals=0, sold=20)
+    shutil.rmtree(state)
+    shutil.copytree(flushed, state)
+    with shop.application() as streams:
+        wait_until(lambda: streams.state.name == "RUNNING", "the restored application")
+    state.rename(left)
+    shop.order(range(20, 25))
+    shop.run_until(totals=0, sold=25)
+    answer = shop.replay("--state", str(left), "--from", "0")
+
+    assert "nothing tells which input is in stores kept, of-customers" in answer.stderr
+
+
 def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_known(
     shop: Shop,
 ) -> None:
@@ -260,7 +284,7 @@ def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_
     assert "\n5 records replayed" in answer.stdout
     assert answer.stderr == (
         "Note: nothing tells which input is in store sold: it came by way of a repartition topic, "
-        "or of a backfill\n"
+        "of a backfill, or of a restore\n"
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import Position, StoreEngine, TopicPartition
+from pystreams import Position, StoreEngine, TaskId, TopicPartition, serdes
+from pystreams.runtime.maintenance.state_reading import StoreOnDisk
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
@@ -164,3 +165,34 @@ def test_an_offset_that_is_the_same_in_another_changelog_is_noted_as_of_that_one
     store.init(task.home.context(changelog_identity=again))
     assert not again.is_another
     store.close()
+
+
+def told_by_files(task: Task) -> tuple[Position, bool]:
+    directory = task.home.directory / "rocksdb" / task.spec.name
+    store = StoreOnDisk("app", TaskId(0, 0), task.spec.name, directory)
+    return store.position(), store.restored_since()
+
+
+def test_a_store_that_is_restored_says_that_it_holds_more_than_its_position(
+    tmp_path: Path,
+) -> None:
+    task = Task(tmp_path)
+    store = task.open()
+    task.processed = 7
+    store.put("a", 1)
+    store.commit({CHANGELOG: 3})
+    store.close()
+    before = told_by_files(task)
+    store = task.open()
+    store.restore([Message(b"a", serdes.LONG.serializer("")(2), 4)])
+    store.commit({CHANGELOG: 4})  # As a standby does, which knows no more than the store.
+    store.close()
+    restored = told_by_files(task)
+    store = task.open()
+    task.processed = 9  # It is taken over, where the group is.
+    store.commit({CHANGELOG: 4})
+    store.close()
+
+    assert before == (Position({INPUT: 7}), False)
+    assert restored == (Position({INPUT: 7}), True)
+    assert told_by_files(task) == (Position({INPUT: 9}), False)

@@ -49,7 +49,7 @@ class InitialState:
         elif self.untold:
             yield (
                 f"nothing tells which input is in {_stores(self.untold)}: it came by way of a "
-                "repartition topic, or of a backfill"
+                "repartition topic, of a backfill, or of a restore"
             )
         for at, covered in sorted(self.source_offsets.items()):
             if at in firsts:

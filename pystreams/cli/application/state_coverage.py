@@ -5,6 +5,8 @@
     rare        120    nothing              120 to where the group is: nothing that came changed it
 
 A store says how far it was when it last wrote, not when it was restored or nothing concerned it.
+One that was restored since, and lacks what others have logged by now, holds more than it says: how
+much, nothing tells.
 A slice begins where no store lacks a record, so at the oldest of those whose changelog goes on.
 What is between that and where another store was flushed counts twice in that one.
 """
@@ -61,19 +63,21 @@ def covered_input(
         topic: set(plan.stores_reached_from(topic))
         for topic in {at.topic for read in inputs.values() for at in read}
     }
+    committed, complete = _progress(flushed, config)
     for store in flushed:
+        says_too_little = _says_nothing(store)
         if store.changelog.topic == plan.changelog_topic(store.name):
             read = {at for at in inputs[store.task_id] if store.name in concerned[at.topic]}
+            says_too_little |= store.restored_since and store not in complete
         else:
             read = inputs[store.task_id] & {store.changelog}  # What restores it is its input.
-        if not read or any(at.topic in internal for at in read) or _says_nothing(store):
+        if not read or any(at.topic in internal for at in read) or says_too_little:
             untold.add(store.name)
         for at in read:
-            if at.topic not in internal and not _says_nothing(store):
+            if at.topic not in internal and not says_too_little:
                 own = at == store.changelog
                 last = store.changelog_offset if own else store.position.offsets.get(at, -1)
                 next_offsets[at][store] = last + 1
-    committed, complete = _progress(flushed, config)
     covered = {}
     for at, told in next_offsets.items():
         furthest = max(*told.values(), committed.get(at, 0))

@@ -22,7 +22,7 @@ from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.inspection import linked_copy
 from pystreams.stores.engines.rocksdb.metadata import read_metadata
-from pystreams.stores.files.metadata import CHANGELOG_ID, POSITION, RESERVED, unpack_long
+from pystreams.stores.files.metadata import CHANGELOG_ID, POSITION, RESERVED, RESTORED, unpack_long
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -72,6 +72,14 @@ class StoreOnDisk:
         packed = read_metadata(self.name, self.directory).get(POSITION)
         return Position() if packed is None else Position.deserialize(packed)
 
+    def restored_since(self) -> bool:
+        """Return whether it was restored since, and so reflects more than its position says.
+
+        Raises:
+            StateStoreError: As `changelog_offsets`.
+        """
+        return RESTORED in read_metadata(self.name, self.directory)
+
 
 class StoredEntry(NamedTuple):
     """One entry of a store, for readers.
@@ -99,6 +107,7 @@ class FlushedStore:
     Attributes:
         records: Changelog records that restore it.
         position: Which input that reflects; empty where it does not say.
+        restored_since: Whether it reflects more, by a restore, of which nothing tells how much.
         changelog: What restores it: of a table without a changelog of its own, its topic.
         changelog_offset: That of the last record of it in the store; -1 if there is none.
     """
@@ -107,6 +116,7 @@ class FlushedStore:
     name: str
     records: list[ProducedRecord]
     position: Position
+    restored_since: bool
     changelog: TopicPartition
     changelog_offset: int
 
@@ -209,6 +219,7 @@ class StateReader:
                     stored.name,
                     list(store.changelog_records()),
                     store.position,
+                    stored.restored_since(),
                     changelog,
                     -1 if offset is None else offset,
                 )

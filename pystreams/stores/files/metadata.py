@@ -44,6 +44,8 @@ BUFFERED_RECORDS = b"buffered_records"
 BUFFERED_BYTES = b"buffered_bytes"
 EXPIRING = b"expiring"
 """Beside data that have an index by time, because rows expire."""
+RESTORED = b"restored"
+"""Is there while the data have been restored behind what the position tells."""
 CHANGELOG_ID = b"changelog_id"
 """Goes with the offset: cleared when that is. Its length is one that versions before it accept."""
 OPEN = 1
@@ -59,6 +61,7 @@ RESERVED = frozenset(
         BUFFERED_RECORDS,
         BUFFERED_BYTES,
         EXPIRING,
+        RESTORED,
     )
 )
 """Names that are not those of changelog partitions."""
@@ -166,20 +169,26 @@ class StoreMetadata:
                 changes.update(self._new_identity())
         else:
             changes = {name: None for name in committed if name not in RESERVED}
-        if with_data or changes:
+        restored = RESTORED in committed
+        if with_data or changes or restored:
             position = self._input_position()
             # None known yet: a store that is being taken over keeps what it says itself.
             if position and (packed_position := position.serialize()) != committed.get(POSITION):
                 changes[POSITION] = packed_position
-            # Also where a store that writes through has written the data itself already.
-            if self.sequence is not None:
-                changes[SEQUENCE] = pack_long(self.sequence)
+            # A store that is being restored says of itself what it said before.
+            if restored and position and (with_data or POSITION in changes):
+                changes[RESTORED] = None
+        # Also where a store that writes through has written the data itself already.
+        if self.sequence is not None and (with_data or changes):
+            changes[SEQUENCE] = pack_long(self.sequence)
         return changes | self._moved_stream_time() | self._changed_totals()
 
     def restored(self, last: ConsumedMessage) -> dict[bytes, bytes | None]:
         """Return what is written beside a batch of changelog records that ends with this one."""
         name = f"{last.topic()}-{last.partition()}".encode()
         changes: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
+        if POSITION in self._committed:
+            changes[RESTORED] = pack_long(last.offset())
         changes.update(self._new_identity())
         if self.sequence is not None:
             changes[SEQUENCE] = pack_long(self.sequence)
