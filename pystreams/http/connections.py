@@ -26,123 +26,130 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 """Closes a connection with all that waits to be sent."""
 
 
+class _Connection(H11Protocol):
+    """A connection; each server has a class of its own, with what `connections` was given."""
+
+    idle_timeout_s: float
+    quick: QuickAnswers
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.logger = _LOGGER
+        self._quick_answer = self.quick.of_connection()
+        self._quickly_answered = 0
+        self._is_begun = False
+        self._asked_elsewhere = False
+        self._held = b""
+        self._ends = False
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._asked_elsewhere:
+            self._held += data
+            self.transport.pause_reading()
+            return
+        if self._is_at_rest():
+            answer = self._quick_answer(data, _date(self.server_state.default_headers))
+            if answer is not None:
+                self._unset_keepalive_if_required()
+                if isinstance(answer, bytes):
+                    self._give(answer)
+                else:
+                    self._ask_elsewhere(answer, data)
+                return
+        self._is_begun = True
+        super().data_received(data)
+
+    def shutdown(self) -> None:
+        """End it once what is asked is answered."""
+        if self._asked_elsewhere:
+            self._ends = True
+        else:
+            super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP: a request, or the rest of one that is being answered."""
+        if _is_unanswered(self.cycle):
+            self.cycle.disconnected = True  # What it has to say is for nobody any more.
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+
+    def _give(self, answer: bytes) -> None:
+        self._quickly_answered += 1
+        self.transport.write(answer)
+
+    def _ask_elsewhere(self, question: Forward, data: bytes) -> None:
+        self._asked_elsewhere = True
+
+        def done(body: bytes | None) -> None:
+            self._asked_elsewhere = False
+            held, self._held = self._held, b""
+            if self.transport.is_closing():
+                return
+            if held:
+                self.transport.resume_reading()
+            if body is None:
+                self._is_begun = True
+                super(_Connection, self).data_received(data)
+            else:
+                date = _date(self.server_state.default_headers)
+                self._give(forwarded_answer(body, question.owner, date))
+            if held:
+                self.data_received(held)
+            if self._ends:
+                self.shutdown()
+
+        self.quick.forwards.ask(question, done)
+
+    def _is_at_rest(self) -> bool:
+        """Return whether a request may begin: no other is begun, and no answer."""
+        self._is_begun = self._is_begun and _is_under_way(self.conn, self.cycle)
+        return not (
+            self._is_begun
+            or self.flow.write_paused
+            or self.transport.is_closing()
+            or (self.limit_concurrency and len(self.connections) >= self.limit_concurrency)
+        )
+
+    def _look_later(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        before = (self.cycle, self._quickly_answered, unsent)
+        self._next_look = self.loop.call_later(self.idle_timeout_s, self._look, before)
+
+    def _look(self, before: tuple[Any, int, int]) -> None:
+        cycle, quickly_answered, unsent_before = before
+        unsent = self.transport.get_write_buffer_size()
+        takes = unsent_before - unsent >= _LEAST_TAKEN_BYTES_S * self.idle_timeout_s
+        asks = self.cycle is not cycle or self._quickly_answered != quickly_answered
+        waits = self._asked_elsewhere or _is_unanswered(self.cycle)
+        if unsent and unsent_before and not takes and not asks:
+            # Its answer is not taken: the system is not to keep the rest of it, either.
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE
+            )
+            self.transport.abort()
+        elif takes or asks or (waits and not self.transport.is_closing()):
+            self._look_later()
+        else:
+            self.transport.abort()
+
+
 def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]:
     """Return the connections of a server.
 
     Args:
         idle_timeout_s: How long each waits, and at most twice as long, for a whole request, or for
             who asks to take the answer (s).
+        quick: Answers questions for keys.
     """
-
-    class Connection(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self.logger = _LOGGER
-            self._quick_answer = quick.of_connection()
-            self._quickly_answered = 0
-            self._is_begun = False
-            self._asked_elsewhere = False
-            self._held = b""
-            self._ends = False
-            self._look_later()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._next_look.cancel()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            if self._asked_elsewhere:
-                self._held += data
-                self.transport.pause_reading()
-                return
-            if self._is_at_rest():
-                answer = self._quick_answer(data, _date(self.server_state.default_headers))
-                if answer is not None:
-                    self._unset_keepalive_if_required()
-                    if isinstance(answer, bytes):
-                        self._give(answer)
-                    else:
-                        self._ask_elsewhere(answer, data)
-                    return
-            self._is_begun = True
-            super().data_received(data)
-
-        def shutdown(self) -> None:
-            """End it once what is asked is answered."""
-            if self._asked_elsewhere:
-                self._ends = True
-            else:
-                super().shutdown()
-
-        def send_400_response(self, msg: str) -> None:
-            """Refuse what is no HTTP: a request, or the rest of one that is being answered."""
-            if _is_unanswered(self.cycle):
-                self.cycle.disconnected = True  # What it has to say is for nobody any more.
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                super().send_400_response(msg)
-            else:
-                self.transport.abort()
-
-        def _give(self, answer: bytes) -> None:
-            self._quickly_answered += 1
-            self.transport.write(answer)
-
-        def _ask_elsewhere(self, question: Forward, data: bytes) -> None:
-            self._asked_elsewhere = True
-
-            def done(body: bytes | None) -> None:
-                self._asked_elsewhere = False
-                held, self._held = self._held, b""
-                if self.transport.is_closing():
-                    return
-                if held:
-                    self.transport.resume_reading()
-                if body is None:
-                    self._is_begun = True
-                    super(Connection, self).data_received(data)
-                else:
-                    date = _date(self.server_state.default_headers)
-                    self._give(forwarded_answer(body, question.owner, date))
-                if held:
-                    self.data_received(held)
-                if self._ends:
-                    self.shutdown()
-
-            quick.forwards.ask(question, done)
-
-        def _is_at_rest(self) -> bool:
-            """Return whether a request may begin: no other is begun, and no answer."""
-            self._is_begun = self._is_begun and _is_under_way(self.conn, self.cycle)
-            return not (
-                self._is_begun
-                or self.flow.write_paused
-                or self.transport.is_closing()
-                or (self.limit_concurrency and len(self.connections) >= self.limit_concurrency)
-            )
-
-        def _look_later(self) -> None:
-            unsent = self.transport.get_write_buffer_size()
-            before = (self.cycle, self._quickly_answered, unsent)
-            self._next_look = self.loop.call_later(idle_timeout_s, self._look, before)
-
-        def _look(self, before: tuple[Any, int, int]) -> None:
-            cycle, quickly_answered, unsent_before = before
-            unsent = self.transport.get_write_buffer_size()
-            takes = unsent_before - unsent >= _LEAST_TAKEN_BYTES_S * idle_timeout_s
-            asks = self.cycle is not cycle or self._quickly_answered != quickly_answered
-            waits = self._asked_elsewhere or _is_unanswered(self.cycle)
-            if unsent and unsent_before and not takes and not asks:
-                # Its answer is not taken: the system is not to keep the rest of it, either.
-                self.transport.get_extra_info("socket").setsockopt(
-                    socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE
-                )
-                self.transport.abort()
-            elif takes or asks or (waits and not self.transport.is_closing()):
-                self._look_later()
-            else:
-                self.transport.abort()
-
-    return Connection
+    own = {"idle_timeout_s": idle_timeout_s, "quick": quick}
+    return type("Connection", (_Connection,), own)
 
 
 def _is_under_way(connection: h11.Connection, cycle: Any) -> bool:
