@@ -65,7 +65,9 @@ class FailingTasks:
             if failing_ms > self._timeout_ms:
                 message = (
                     f"task {task.task_id}: no commit succeeded for {self._timeout_ms} ms "
-                    f"(task.timeout.ms); last error: {error}"
+                    f"(task.timeout.ms); last error: {error}. See that brokers answer, and start "
+                    "again: it goes on from its last commit. A higher task.timeout.ms lets it "
+                    "fail for longer"
                 )
                 raise BrokerNotAvailableError(message) from error
         return min(failing_ms / 1000 / _PART_OF_WAIT, _LONGEST_PAUSE_S)
