@@ -268,6 +268,97 @@ class Silent(OldLeaders):
         return {partition: Future() for partition in wanted}
 
 
+class DeadLeader(OldLeaders):
+    """Stands in for the client: until it has asked who leads, its requests wait for a dead broker.
+
+    Their time passes first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(KafkaError._TIMED_OUT)
+        self.open = 0
+
+    def _answer(self, request_timeout: float, found: SimpleNamespace) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if "leaders" in self.calls:
+            answer.set_result(found)
+        else:
+            self.open += 1
+            expiry = threading.Timer(request_timeout, answer.set_exception, [self._refusal])
+            expiry.daemon = True
+            expiry.start()
+        return answer
+
+    def list_offsets(
+        self, wanted: dict[KafkaPartition, Any], **settings: Any
+    ) -> dict[Any, Future[Any]]:
+        time_s = settings["request_timeout"]
+        return dict.fromkeys(wanted, self._answer(time_s, SimpleNamespace(offset=7)))
+
+    def describe_topics(self, topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
+        answer = self._answer(request_timeout, SimpleNamespace(topic_id="id"))
+        return dict.fromkeys(["app-changelog"], answer)
+
+
+def test_offsets_are_asked_of_the_next_leader_while_the_dead_one_keeps_the_question() -> None:
+    """By itself the client would wait for the dead one for half a minute, and then once more."""
+    client = DeadLeader()
+    admin, partition = admin_on(client, answer_s=10, again_s=0.05), TopicPartition("in", 0)
+
+    assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
+    assert client.calls == ["leaders"]
+    assert client.open == 3, "one question of each kind is left behind"
+
+
+def test_offsets_at_times_are_asked_of_the_next_leader_too() -> None:
+    admin, partition = admin_on(DeadLeader(), answer_s=10, again_s=0.05), TopicPartition("in", 0)
+
+    assert admin.offsets_at({partition: 1}) == {partition: 7}
+
+
+def test_topics_are_looked_for_elsewhere_while_a_dead_broker_keeps_the_question() -> None:
+    admin = admin_on(DeadLeader(), answer_s=10, again_s=0.05)
+
+    assert admin.topic_ids(["app-changelog"]) == {"app-changelog": "id"}
+
+
+class SlowLeader(Silent):
+    """Stands in for the client of a broker that answers the first question after some others."""
+
+    def __init__(self, others: int) -> None:
+        super().__init__(lambda: None)
+        self._others = others
+        self._asked_of: list[dict[Any, Future[Any]]] = []
+
+    def list_topics(self, timeout: float) -> None:
+        super().list_topics(timeout)
+        if len(self.calls) == self._others:
+            for listed in self._asked_of[:3]:
+                for answer in listed.values():
+                    answer.set_result(SimpleNamespace(offset=7))
+
+    def list_offsets(self, wanted: dict[KafkaPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
+        self._asked_of.append(super().list_offsets(wanted))
+        return self._asked_of[-1]
+
+
+def test_a_slow_broker_has_all_the_time_for_its_answer() -> None:
+    admin, partition = admin_on(SlowLeader(3), answer_s=60, again_s=0.05), TopicPartition("in", 0)
+
+    assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
+
+
+def test_questions_without_an_answer_end_in_the_error_of_the_client() -> None:
+    class NoLeader(DeadLeader):
+        def list_topics(self, timeout: float) -> None:
+            """Nobody leads."""
+
+    admin, partition = admin_on(NoLeader(), answer_s=0.3, again_s=0.05), TopicPartition("in", 0)
+
+    with pytest.raises(RetriableClientError, match=r"offsets of in-0.*_TIMED_OUT"):
+        admin.offset_ranges([partition])
+
+
 def test_a_stop_ends_the_wait_for_offsets_that_no_broker_tells() -> None:
     """By itself the client would wait for half a minute, longer than a stop may take."""
     stop = threading.Event()

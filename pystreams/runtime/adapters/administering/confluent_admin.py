@@ -20,10 +20,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
     AdminClient,
     ClusterMetadata,
-    ConfigResource,
     ListOffsetsResultInfo,
     OffsetSpec,
-    ResourceType,
 )
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
@@ -39,9 +37,11 @@ from pystreams.runtime.adapters.administering import consumer_groups, group_offs
 from pystreams.runtime.adapters.administering.coordinator_client import CoordinatorClient
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.patience import Patience
+from pystreams.runtime.adapters.administering.repeated_questions import RepeatedQuestions
 from pystreams.runtime.adapters.administering.topic_requests import refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
     change_settings,
+    creates_topics,
     described_settings,
 )
 from pystreams.runtime.adapters.connection.confluent_errors import (
@@ -102,6 +102,7 @@ class ConfluentAdmin:
         self._timeouts = timeouts or Timeouts()
         self._patience = Patience(stopping, self._timeouts.last_s)
         self._answer_s = self._timeouts.answer_s
+        self._questions = RepeatedQuestions(self._timeouts, self._patience, self._learn_leaders)
         self._config = config
         self._replication_factor = replication_factor
         self._outage = outage
@@ -196,8 +197,9 @@ class ConfluentAdmin:
         """Return what identifies topics; those that do not exist are left out."""
         if not topics:
             return {}
-        described = self._client.describe_topics(
-            TopicCollection(list(topics)), request_timeout=self._answer_s
+        wanted = TopicCollection(list(topics))
+        (described,) = self._questions.answers(
+            lambda time_s: [self._client.describe_topics(wanted, request_timeout=time_s)]
         )
         found = {}
         for topic, answer in described.items():
@@ -220,14 +222,7 @@ class ConfluentAdmin:
 
     def creates_topics(self) -> bool:
         """Return whether brokers create a topic that is written to; True where they don't tell."""
-        try:
-            brokers = self._client.list_topics(timeout=self._answer_s).brokers
-            broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-            described = self._client.describe_configs([broker], request_timeout=self._answer_s)
-            setting = described[broker].result()["auto.create.topics.enable"]
-            return str(setting.value) != "false"
-        except (KafkaException, KeyError):
-            return True
+        return creates_topics(self._client, self._answer_s)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""
@@ -294,10 +289,13 @@ class ConfluentAdmin:
         """Return beginning, stable end and high watermark of partitions."""
         if not partitions:
             return {}
+        first, last = (dict.fromkeys(map(theirs, partitions), at) for at in (_EARLIEST, _LATEST))
         # Asked for side by side. The high watermark is asked for last, so as not to be below.
-        beginnings = self._list(partitions, _EARLIEST, IsolationLevel.READ_COMMITTED)
-        ends = self._list(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
-        highs = self._list(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        beginnings, ends, highs = self._ask(
+            (first, IsolationLevel.READ_COMMITTED),
+            (last, IsolationLevel.READ_COMMITTED),
+            (last, IsolationLevel.READ_UNCOMMITTED),
+        )
         found = {}
         for partition in partitions:
             key = theirs(partition)
@@ -307,17 +305,15 @@ class ConfluentAdmin:
             found[partition] = OffsetRange(beginning, end, max(high, end))
         return found
 
-    def _list(
-        self, partitions: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
-    ) -> _Listed:
-        return self._ask({theirs(partition): spec for partition in partitions}, isolation)
+    def _ask(
+        self, *questions: tuple[dict[KafkaPartition, OffsetSpec], IsolationLevel]
+    ) -> list[_Listed]:
+        def ask(time_s: float) -> list[_Listed]:
+            self._check_refused()
+            list_offsets = partial(self._client.list_offsets, request_timeout=time_s)
+            return [list_offsets(wanted, isolation_level=level) for wanted, level in questions]
 
-    def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
-        self._check_refused()
-        listed: _Listed = self._client.list_offsets(
-            wanted, isolation_level=isolation, request_timeout=self._answer_s
-        )
-        return listed
+        return self._questions.answers(ask)
 
     def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
         doing = f"offsets of {partition}"
@@ -351,7 +347,7 @@ class ConfluentAdmin:
             theirs(partition): OffsetSpec.for_timestamp(time_ms)
             for partition, time_ms in times_ms.items()
         }
-        listed = self._ask(wanted, IsolationLevel.READ_COMMITTED)
+        (listed,) = self._ask((wanted, IsolationLevel.READ_COMMITTED))
         found = {at: self._offset(listed[theirs(at)], at) for at in times_ms}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 

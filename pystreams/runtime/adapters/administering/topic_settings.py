@@ -52,6 +52,18 @@ def settings_of(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
 
+def creates_topics(client: AdminClient, timeout_s: float) -> bool:
+    """Return whether brokers create a topic that is written to; see `AdminPort.creates_topics`."""
+    try:
+        brokers = client.list_topics(timeout=timeout_s).brokers
+        broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+        described = client.describe_configs([broker], request_timeout=timeout_s)
+        setting = described[broker].result()["auto.create.topics.enable"]
+        return str(setting.value) != "false"
+    except (KafkaException, KeyError):
+        return True
+
+
 def change_settings(client: AdminClient, changes: Mapping[str, Mapping[str, str]]) -> None:
     """Set some settings of topics; see `AdminPort.change_topic_settings`."""
     if not changes:
