@@ -20,15 +20,12 @@ Source: Kafka Streams' `StreamThread`; Spec: KIP-129, KIP-892 "Error Handling".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
-    RetriableClientError,
     StreamsError,
-    TaskCorruptedError,
     TaskMigratedError,
-    TransactionAbortableError,
     as_streams_error,
 )
 from pystreams.ids import TaskId, TopicPartition, by_topic
@@ -36,6 +33,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.commit_recovery import CommitRecovery
 from pystreams.runtime.loop.input_flow import InputFlow
 from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.runtime.loop.membership.arriving import Arrival
@@ -49,19 +47,16 @@ from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.reports.thread_report import ThreadReport
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.tasks.committer import CommitFailure, Committer
+from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
-from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import restorer_of_thread
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
-
-_RETRY_PAUSE_S = 0.1
-_RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)
 
 
 class StreamThread:
@@ -88,14 +83,15 @@ class StreamThread:
         self._stop = parts.make_stop_event()
         self._leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
+        self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
         self._producers = TaskProducers(
             parts,
             thread_index=index,
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
+            concurrent=self._concurrent,
         )
         self._restorer = restorer_of_thread(self.name, parts)
-        self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
         self._manager = TaskManager(
             parts, lambda: self._consumer, self._producers, self._concurrent, self._restorer
         )
@@ -125,6 +121,7 @@ class StreamThread:
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._waiting = WaitingForPartitions(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
+        self._recovery = CommitRecovery(self._producers, self._failing, self._stop, self._revive)
         self._group = GroupWatch(
             self.name, parts, self._manager, lambda: self._consumer, self._waiting, self.join_group
         )
@@ -273,7 +270,7 @@ class StreamThread:
             for producer in self._producers.all():
                 if producer.in_transaction:
                     # It holds what the lost tasks have sent, which must never be committed.
-                    self._abort(producer, before)
+                    self._recovery.abort({producer: before})
                     self._revive(self._manager.running())
         self._waiting.begins()  # Again: aborting may have waited long for the broker.
 
@@ -299,45 +296,16 @@ class StreamThread:
         if any(task.task_id in succeeded and not task.held.commit_put_off for task in committing):
             self._metrics.committed(started_ms, self._timing.committed_ms)
         self._failing.keep(self._manager.tasks, succeeded, self._consumer.known_lag)
-        if failures:  # One pause for all, when none of them holds a transaction open any more.
-            self._stop.wait(max(map(self._recover, failures)))
+        if failures:
+            self._recovery.recover(failures)
         self._purge.after_commit(self._timing.committed_ms)
         return not failures
-
-    def _recover(self, failure: CommitFailure) -> float:
-        """Handle a commit that did not happen; return how long to wait before the next try (s)."""
-        error, unit = failure.error, failure.unit
-        tasks = ", ".join(str(task.task_id) for task in unit.tasks)
-        if isinstance(error, RetriableClientError) and not unit.producer.transactional:
-            pause_s = self._failing.note(error, unit.tasks)
-            _log.warning("commit will be tried again", tasks=tasks, why=str(error))
-            return max(pause_s, _RETRY_PAUSE_S)
-        if not isinstance(error, _RECOVERABLE):
-            raise error
-        pause_s = self._failing.note(error, unit.tasks)
-        _log.warning(
-            "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
-        )
-        self._abort(unit.producer, unit.tasks)
-        self._revive(unit.tasks)
-        return pause_s
 
     def _revive(self, tasks: Collection[StreamTask]) -> None:
         """Roll tasks back to their last commit; they go on from there."""
         self._manager.revive(tasks)
         for task in tasks:
             self._input.forget(task.partitions)
-
-    def _abort(self, producer: StreamsProducer, tasks: Iterable[StreamTask]) -> None:
-        """Abort the transaction of tasks, waiting for the broker as long as they may fail."""
-        while True:
-            try:
-                producer.abort()
-            except RetriableClientError as error:
-                self._failing.note(error, tasks)
-                if not self._stop.wait(_RETRY_PAUSE_S):
-                    continue
-            return
 
     # ------------------------------------------------------------------ group membership
 
@@ -394,6 +362,4 @@ class StreamThread:
         """After an error abort what is open, so that readers need not wait for its timeout."""
         if self.error is None or self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
             return
-        for producer in self._producers.all():
-            with contextlib.suppress(StreamsError):  # Then the next start aborts it.
-                producer.abort()
+        self._producers.abort(self._producers.all())  # What can't be, the next start aborts.

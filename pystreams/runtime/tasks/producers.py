@@ -10,13 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 
 from pystreams.config import ProcessingGuarantee
+from pystreams.errors import StreamsError
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer
 from pystreams.runtime.ports import ProducerPort
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
@@ -97,6 +99,14 @@ class StreamsProducer:
         elif not self.transactional:
             self.port.forget_sent()
 
+    def try_abort(self) -> StreamsError | None:
+        """Do the same; return why it was not possible, if it was not."""
+        try:
+            self.abort()
+        except StreamsError as error:
+            return error
+        return None
+
     def doom(self) -> None:
         """Let nothing of the open transaction, if any, be committed.
 
@@ -126,6 +136,7 @@ class TaskProducers:
 
     Args:
         membership: Tells when nothing may be sent.
+        concurrent: Aborts and releases several at once.
     """
 
     def __init__(
@@ -135,8 +146,10 @@ class TaskProducers:
         thread_index: int,
         client_id: str,
         membership: Membership,
+        concurrent: ConcurrentCalls,
     ) -> None:
         self.membership = membership
+        self._concurrent = concurrent
         self._parts = parts
         self._topics = parts.plan.output_topics()
         self._guarantee = parts.settings.guarantee
@@ -161,17 +174,23 @@ class TaskProducers:
         """Return the producers that exist."""
         return list(self._made.values())
 
-    def release_task(self, task_id: TaskId) -> None:
-        """Close the producer of a task that has one of its own."""
-        producer = self._made.pop(task_id, None)
-        if producer is not None:
-            producer.close()
+    def abort(self, producers: Iterable[StreamsProducer]) -> dict[StreamsProducer, StreamsError]:
+        """Abort what is open; return the producers for which that was not possible, and why."""
+        distinct = list(dict.fromkeys(producers))
+        errors = self._concurrent.run(StreamsProducer.try_abort, distinct)
+        return {each: error for each, error in zip(distinct, errors, strict=True) if error}
+
+    def release_tasks(self, task_ids: Iterable[TaskId]) -> None:
+        """Close the producers of tasks that have one of their own."""
+        self._close(task_id for task_id in task_ids if task_id in self._made)
 
     def close(self) -> None:
         """Close all producers."""
-        for producer in self.all():
-            producer.close()
-        self._made.clear()
+        self._close(self._made)
+
+    def _close(self, of: Iterable[TaskId | None]) -> None:
+        # Each may abort what it has open, and wait for a broker for seconds.
+        self._concurrent.run(StreamsProducer.close, [self._made.pop(key) for key in list(of)])
 
     def _get(self, task_id: TaskId | None) -> StreamsProducer:
         """Return the producer of a task; None for the one of the thread."""

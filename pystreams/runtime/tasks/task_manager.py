@@ -180,6 +180,12 @@ class TaskManager:
 
     def close(self, task: StreamTask) -> None:
         """Close a task, dropping what it has not committed, and free its directory."""
+        try:
+            self._drop(task)
+        finally:
+            self._let_go([task])
+
+    def _drop(self, task: StreamTask) -> None:
         self._restorer.forget(task.state_manager)
         self._relogging.forget(task)
         self._pending.forget(task.task_id)
@@ -192,12 +198,15 @@ class TaskManager:
             self._task_of.pop(partition, None)
         self._changes += 1
         self.closed_tasks += 1
-        try:
-            task.close()
-        finally:
-            self._producers.release_task(task.task_id)
-            self._directories.unlock_task(task.task_id)
+        task.close()
         _log.debug("task closed", task=str(task.task_id))
+
+    def _let_go(self, tasks: Sequence[StreamTask]) -> None:
+        try:
+            self._producers.release_tasks(task.task_id for task in tasks)
+        finally:
+            for task in tasks:
+                self._directories.unlock_task(task.task_id)
 
     def close_all(self) -> None:
         """Close all tasks and forget the assignment.
@@ -207,11 +216,13 @@ class TaskManager:
         """
         self.assigned.clear()
         first_error: Exception | None = None
-        for task in list(self.tasks.values()):
+        tasks = list(self.tasks.values())
+        for task in tasks:
             try:
-                self.close(task)
+                self._drop(task)
             except Exception as error:  # noqa: BLE001 - of a store of the user's, say
                 first_error = first_error or error
+        self._let_go(tasks)
         if first_error is not None:
             raise first_error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,10 +19,15 @@ from pystreams import (
     serdes,
 )
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
+from pystreams.testing.simulation.clock import InlineExecutor
 from tests.simulation.applications import Application, counting, running_tasks, stored_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
+
+    from pystreams.testing.simulation import SimulatedProcess
 
 pytestmark = pytest.mark.simulation
 
@@ -122,6 +127,86 @@ def test_an_abort_that_meets_a_fence_drops_the_tasks_and_joins_again(
     assert len(lines(app, "consumer subscribe")) == 2
     assert process.restored_records() == 0, "stores were kept"
     process.stop()
+
+
+class Noting(InlineExecutor):
+    """Runs what is to run side by side; keeps what that asked of the broker."""
+
+    def __init__(self, app: Application) -> None:
+        self._trace = app.faults.trace
+        self.asked: list[str] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        before = len(self._trace)
+        future = super().submit(fn, *args, **kwargs)
+        self.asked += self._trace[before:]
+        return future
+
+
+def of_producers(call: str, trace: Sequence[str]) -> list[str]:
+    return [line for line in trace if line.endswith(f"-producer {call}")]
+
+
+def two_open_transactions(app: Application, side_by_side: Noting) -> SimulatedProcess:
+    """Return a process both of whose tasks have sent something that is not committed."""
+    process = app.process()
+    process.make_waiting_pool = lambda: side_by_side
+    process.start()
+    while len(running_tasks(process)) < 2:
+        process.step()
+    app.feed("a", "b", "c", "d", "e", "f")
+    return process
+
+
+@pytest.mark.parametrize("unanswered", [0, 3])
+def test_transactions_of_several_tasks_are_aborted_side_by_side(
+    unanswered: int, tmp_path: Path
+) -> None:
+    """Behind an outage each waits for half a minute."""
+    app = Application(tmp_path, "exactly_once", partitions=2)
+    side_by_side = Noting(app)
+    process = two_open_transactions(app, side_by_side)
+    for _ in range(2):
+        app.faults.fail_next("flush", TransactionAbortableError("lost"))
+    for _ in range(unanswered):
+        app.faults.fail_next("abort_transaction", RetriableClientError("no answer"))
+    app.run_until_processed(process)
+
+    aborts = of_producers("abort_transaction", side_by_side.asked)
+    assert len(set(aborts)) == 2
+    assert len(aborts) >= 2 + unanswered - 1, "the last one waits for nobody"
+    assert sorted(app.outputs()) == [(key, 1) for key in "abcdef"]
+
+
+def test_a_thread_that_ends_with_an_error_aborts_side_by_side(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once", partitions=2)
+    side_by_side = Noting(app)
+    process = two_open_transactions(app, side_by_side)
+    app.faults.fail_next("commit_transaction", FatalStreamsError("no"))
+    app.faults.fail_next("commit_transaction", FatalStreamsError("no"))
+    with pytest.raises(FatalStreamsError):
+        app.run_until_processed(process)
+    process.stop()
+
+    aborts = of_producers("abort_transaction", side_by_side.asked)
+    assert len(aborts) == 2
+    assert aborts == of_producers("abort_transaction", app.faults.trace)
+
+
+@pytest.mark.parametrize("fenced", [False, True])
+def test_producers_are_released_side_by_side(fenced: bool, tmp_path: Path) -> None:
+    """Each aborts what it has open, which takes seconds where no broker answers."""
+    app = Application(tmp_path, "exactly_once", partitions=2)
+    side_by_side = Noting(app)
+    process = two_open_transactions(app, side_by_side)
+    if fenced:
+        app.faults.fail_next("flush", TaskMigratedError("fenced"))
+    app.run_until_processed(process)
+    process.stop()
+
+    closed = of_producers("close", side_by_side.asked)
+    assert len(closed) == (4 if fenced else 2)
+    assert closed == of_producers("close", app.faults.trace)
 
 
 def test_only_the_task_whose_transaction_failed_is_revived(tmp_path: Path) -> None:

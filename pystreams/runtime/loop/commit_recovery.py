@@ -1,0 +1,98 @@
+"""What becomes of tasks whose commit did not happen: tried again, or taken back to the last one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from pystreams.errors import (
+    RetriableClientError,
+    TaskCorruptedError,
+    TransactionAbortableError,
+)
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.tasks.committer import CommitFailure
+from pystreams.runtime.tasks.failing_tasks import FailingTasks
+from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+
+_log = get_logger("pystreams.thread")
+
+_RETRY_PAUSE_S = 0.1
+_RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)
+
+
+class CommitRecovery:
+    """Handles the failures of one thread's commits.
+
+    Args:
+        failing: Knows how long tasks may fail.
+        stop: Ends pauses, and the wait for a broker.
+        revive: Takes tasks back to their last commit.
+    """
+
+    def __init__(
+        self,
+        producers: TaskProducers,
+        failing: FailingTasks,
+        stop: threading.Event,
+        revive: Callable[[Collection[StreamTask]], None],
+    ) -> None:
+        self._producers = producers
+        self._failing = failing
+        self._stop = stop
+        self._revive = revive
+
+    def recover(self, failures: Collection[CommitFailure]) -> None:
+        """Handle failures, and pause once for all, when none holds a transaction open any more.
+
+        Raises:
+            StreamsError: One of them ends the thread, or makes it join the group again.
+        """
+        pause_s = max(map(self._note, failures))
+        sending: dict[StreamsProducer, list[StreamTask]] = {}
+        for failure in failures:
+            if not _is_repeated(failure):
+                sending.setdefault(failure.unit.producer, []).extend(failure.unit.tasks)
+        self.abort(sending)
+        for tasks in sending.values():
+            self._revive(tasks)
+        self._stop.wait(pause_s)
+
+    def abort(self, sending: Mapping[StreamsProducer, Collection[StreamTask]]) -> None:
+        """Abort the transactions of tasks, waiting for the broker as long as they may fail.
+
+        Args:
+            sending: The tasks that each producer sends for.
+        """
+        failed = self._producers.abort(sending)
+        while failed:
+            for producer, error in failed.items():
+                if not isinstance(error, RetriableClientError):
+                    raise error
+                self._failing.note(error, sending[producer])
+            if self._stop.wait(_RETRY_PAUSE_S):
+                return
+            failed = self._producers.abort(failed)
+
+    def _note(self, failure: CommitFailure) -> float:
+        """Tell of a failure; return how long to wait before the next try (s)."""
+        error, unit = failure.error, failure.unit
+        tasks = ", ".join(str(task.task_id) for task in unit.tasks)
+        if _is_repeated(failure):
+            pause_s = self._failing.note(error, unit.tasks)
+            _log.warning("commit will be tried again", tasks=tasks, why=str(error))
+            return max(pause_s, _RETRY_PAUSE_S)
+        if not isinstance(error, _RECOVERABLE):
+            raise error
+        pause_s = self._failing.note(error, unit.tasks)
+        _log.warning(
+            "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
+        )
+        return pause_s
+
+
+def _is_repeated(failure: CommitFailure) -> bool:
+    """Return whether the same commit is tried again, as nothing of it has to be taken back."""
+    retriable = isinstance(failure.error, RetriableClientError)
+    return retriable and not failure.unit.producer.transactional
