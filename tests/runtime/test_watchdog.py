@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -201,3 +203,29 @@ def test_a_stack_tells_of_the_calls_that_a_thread_waits_for_side_by_side() -> No
     assert "in waiting_for_a_coordinator" in helpers
     assert "in waiting_for_a_coordinator" not in own
     assert "side by side:" not in helpers
+
+
+def test_who_looks_where_a_thread_is_keeps_nothing_alive_that_it_has() -> None:
+    """A store that was being opened then could not be opened again before a garbage collection."""
+
+    class Held:
+        pass
+
+    end, kept = threading.Event(), []
+
+    def opens() -> None:
+        held = Held()
+        kept.append(weakref.ref(held))
+        end.wait()
+
+    thread = threading.Thread(target=opens, name="opens")
+    gc.disable()
+    try:
+        thread.start()
+        wait_until(lambda: "in opens" in stack_of("opens"), "the thread")
+        end.set()
+        thread.join()
+        assert kept[0]() is None
+    finally:
+        end.set()
+        gc.enable()

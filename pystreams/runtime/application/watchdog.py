@@ -81,6 +81,8 @@ def stack_of(thread_name: str) -> str:
     of several producers.
     """
     frames = sys._current_frames()  # noqa: SLF001
+    # Its own would hold itself, and with it what all frames hold, until a garbage collection.
+    frames.pop(threading.get_ident(), None)
     idents = {each.name: each.ident or 0 for each in threading.enumerate()}
     own = frames.get(idents.get(thread_name, 0))
     if own is None:
