@@ -125,6 +125,22 @@ class ChangelogCheck:
         self._rebuild_from_changelog(reason)
         return held.beginning
 
+    def cannot_be_kept(self, damage: object) -> ChangelogLossError:
+        """Return what is told of a store that was to be kept and logged anew, and is damaged."""
+        managed = self.managed
+        error = ChangelogLossError(
+            managed.builder.name,
+            f"task {self.task_id}: it was to be kept, and can't be logged anew to "
+            f"{managed.changelog}: its files are damaged. It is the last copy of what the "
+            "changelog has lost, and was not touched. Copy its directory first if you want to "
+            "look for what can still be read. Then decide anew: "
+            f"{self._command(ChangelogLossPolicy.RESTORE)} wipes it and restores what the "
+            "changelog holds; --choose empty starts empty. Then start again, without "
+            f"changelog.loss.policy=keep. The damage: {damage}",
+        )
+        error.changelog = managed.changelog
+        return error
+
     def _first_of_source(self, held: OffsetRange) -> int:
         """Return where a store is restored from a source topic: it is what that topic is now."""
         position = self.managed.next_offset()

@@ -4,12 +4,13 @@ What was decided about a store that holds more than its changelog (see `changelo
 done here, once the store is restored:
 
 - KEEP: a record for each key it holds, as a backfill hands over state;
-- EMPTY: a tombstone for each, and then it is wiped.
+- EMPTY: a tombstone for each; then it is wiped, and restored from what is in the changelog now, as
+  on any other host. In a versioned store the tombstones leave a trace.
 
 Under exactly-once each chunk is a transaction of the task's producer, which has fenced its
 predecessor. One that others share is only used while no transaction of theirs is open, and that of
 a chunk that failed is aborted before anything of theirs is sent. The decision is forgotten when the
-store has the offset of the last record: after a crash before that, all is done again.
+store has the offset of the last record, or is wiped: after a crash before that, all is done again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pystreams.config import ChangelogLossPolicy
-from pystreams.errors import RetriableClientError, TransactionAbortableError
+from pystreams.errors import (
+    RetriableClientError,
+    StateStoreCorruptedError,
+    TransactionAbortableError,
+)
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ProducedRecord
@@ -54,6 +59,7 @@ class Relogging:
 
         Raises:
             RetriableClientError: The chunk could not be written; all of the store is written again.
+            ChangelogLossError: The store was to be kept, and is damaged.
         """
         managed = task.state_manager.to_log_anew()
         assert managed is not None, "only a task of which that is wanted writes"
@@ -61,7 +67,7 @@ class Relogging:
         producer.abort_doomed()
         records = self._left.get(task.task_id)
         if records is None:
-            records = self._left[task.task_id] = managed.store.changelog_records()
+            records = self._left[task.task_id] = _records_of(task, managed)
         if producer.in_transaction:
             return
         chunk = list(islice(records, _CHUNK_RECORDS))
@@ -106,10 +112,11 @@ class Relogging:
         assert output is not None, "a store with a changelog writes to it"
         assert changelog is not None, "a store that is logged has a changelog"
         done, managed.logs_anew = managed.logs_anew, None
+        last_offset, output.last_offset = output.last_offset, None
         if done is ChangelogLossPolicy.EMPTY:
             manager.rebuild(changelog)
-        last_offset, output.last_offset = output.last_offset, None
-        manager.set_offset(changelog, last_offset)
+        else:
+            manager.set_offset(changelog, last_offset)
         forget_decision(manager.directory, managed.builder.name)
         _log.warning(
             "state store was logged anew",
@@ -119,3 +126,19 @@ class Relogging:
             decision=done.value if done is not None else None,
             last_offset=last_offset,
         )
+
+
+def _records_of(task: StreamTask, managed: ManagedStore) -> Iterator[ProducedRecord]:
+    """Return what is to be written of a store.
+
+    Raises:
+        ChangelogLossError: It was to be kept, and some of it can't be read.
+    """
+    try:
+        yield from managed.store.changelog_records()
+    except StateStoreCorruptedError as error:
+        if managed.logs_anew is not ChangelogLossPolicy.KEEP:
+            raise
+        assert managed.changelog is not None, "a store that is logged has a changelog"
+        check = task.state_manager.check_of(managed.changelog)
+        raise check.cannot_be_kept(error) from error

@@ -13,13 +13,20 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import ChangelogLossError, TopicPartition, Topology
+from pystreams import (
+    ChangelogLossError,
+    Materialized,
+    StreamsBuilder,
+    TopicPartition,
+    Topology,
+    serdes,
+)
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.tasks import changelog_rewrite as relogging
 from tests.simulation.applications import CHANGELOG, Application, counting, running_tasks
-from tests.simulation.state.damaging import OnDisk, joined, read_everywhere
+from tests.simulation.state.damaging import OnDisk, flip_data, joined, read_everywhere
 from tests.variants import first_of
 
 pytestmark = pytest.mark.simulation
@@ -434,3 +441,57 @@ def test_windows_that_nobody_wrote_to_since_their_changelog_ran_empty_are_kept(
         application.run()
 
     assert events(logs, "warning") == []
+
+
+@pytest.mark.parametrize("cure", ["restore", "empty"])
+def test_a_damaged_store_that_was_to_be_kept_stops_until_it_is_decided_anew(
+    tmp_path: Path, cure: str
+) -> None:
+    application = counted(tmp_path)
+    delete_changelog(application)
+    flip_data(application.directory("counts"))
+    choose(application, "keep")
+    for _ in range(2):
+        with pytest.raises(ChangelogLossError) as caught:
+            application.run()
+        choose(application, "stop")
+
+    message = str(caught.value)
+    assert "it was to be kept, and can't be logged anew to app-counts-changelog-0" in message
+    assert "--task 0_0 --store counts --choose restore --execute" in message
+    write_decision(application.state / "0_0", "counts", ChangelogLossPolicy(cure))
+    application.feed(["a"])
+    application.run()
+    assert in_the_changelog(application) == {"a": 1}
+
+
+def joined_with_versions() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    table = stream.filter(lambda _, value: value != "ask").to_table(
+        materialized=Materialized(name="versions", history_retention_ms=600_000)
+    )
+    asked = stream.filter(lambda _, value: value == "ask")
+    asked.join(table, lambda _, found: found).to("out", value_serde=serdes.STRING)
+    return builder.build()
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_versioned_store_that_was_emptied_is_the_same_here_and_on_another_host(
+    tmp_path: Path, moves: bool
+) -> None:
+    application = OnDisk(tmp_path / "first", joined_with_versions, "exactly_once_v2")
+    produce = application.app.broker.produce
+    produce("in", b"k", b"old", 2000)
+    application.run()
+    write_decision(application.state / "0_0", "versions", ChangelogLossPolicy.EMPTY)
+    application.new_process()
+    application.run()
+    if moves:
+        application.state = tmp_path / "second"
+    application.new_process()
+    produce("in", b"k", b"older than the tombstone", 1500)
+    produce("in", b"k", b"ask", 3000)
+    application.run()
+
+    assert application.results() == []
