@@ -24,7 +24,7 @@ _REFUSED = "Integer exceeds 64-bit range"
 def loads(data: bytes) -> Any:
     """Return what JSON's bytes hold: integers as they are, whatever their size."""
     value = orjson.loads(data)
-    if len(data) < len(_LARGE) or data.translate(_DIGITS).find(_LARGE) < 0:
+    if data.translate(_DIGITS).find(_LARGE) < 0:
         return value
     return json.loads(data)
 
