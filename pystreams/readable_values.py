@@ -17,14 +17,13 @@ import math
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import orjson
 
 from pystreams import serdes
 from pystreams.serdes import Serde
-from pystreams.typed_values.large_integers import dumps, items_of, loads
 
 _FROM_TEXT: tuple[tuple[Serde[Any], Callable[[str], Any]], ...] = (
     (serdes.STRING, str),
@@ -58,7 +57,7 @@ def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
                 raise _refused(text, serde, str(error)) from error
     if _is_windowed(serde):
         try:
-            return _windowed_bytes(loads(text.encode()), serde, topic)
+            return _windowed_bytes(orjson.loads(text), serde, topic)
         except orjson.JSONDecodeError as error:
             raise _refused(text, serde, f"it is written as JSON: {error}") from error
     return _checked_bytes(text.encode(), serde, topic)
@@ -78,13 +77,13 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
         value = float(value)
     if any(serde is known for known in _TEXTUAL):
         if not isinstance(value, str):
-            raise _refused(dumps(value).decode(), serde, "it is written as a JSON string")
+            raise _refused(orjson.dumps(value).decode(), serde, "it is written as a JSON string")
         return bytes_of_text(value, serde, topic)
     if any(serde is known for known, _ in _FROM_TEXT):
         try:
             return serde.serializer(topic)(value)
         except Exception as error:
-            raise _refused(dumps(value).decode(), serde, str(error)) from error
+            raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
     return _bytes_shown_as(value, serde, topic)
 
 
@@ -93,11 +92,11 @@ def json_of_value(value: Any) -> bytes:
 
     Numbers that JSON has not are "NaN", "Infinity" and "-Infinity", wherever they are.
     """
-    data = dumps(value, default=_plain, option=_OPTIONS)
+    data = orjson.dumps(value, default=_plain, option=_OPTIONS)
     # Null is what orjson makes of them.
     if _NULL not in data or _is_all_in_json(value):
         return data
-    return dumps(_with_names(value), default=_plain, option=_OPTIONS)
+    return orjson.dumps(_with_names(value), default=_plain, option=_OPTIONS)
 
 
 def plain_of_value(value: Any) -> Any:
@@ -139,7 +138,7 @@ def _windowed_bytes(value: Any, serde: Any, topic: str) -> bytes:
     try:
         data: bytes = serde.bytes_of_plain(value, topic, bytes_of_json)
     except Exception as error:
-        raise _refused(dumps(value).decode(), serde, str(error)) from error
+        raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
     return data
 
 
@@ -147,13 +146,13 @@ def _bytes_of_base64(value: dict[str, Any], serde: Serde[Any]) -> bytes:
     try:
         return base64.b64decode(value[_BASE64], validate=True)
     except (TypeError, ValueError) as error:
-        raise _refused(dumps(value).decode(), serde, str(error)) from error
+        raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
 
 
 def _bytes_shown_as(value: Any, serde: Serde[Any], topic: str) -> bytes:
     """Return bytes that are shown as this JSON value, or else what the serde makes of it."""
     serialize, deserialize = serde.serializer(topic), serde.deserializer(topic)
-    data = dumps(value)
+    data = orjson.dumps(value)
     makes: tuple[Callable[[], bytes], ...] = (
         lambda: serialize(value),
         lambda: serialize(deserialize(data)),
@@ -161,7 +160,7 @@ def _bytes_shown_as(value: Any, serde: Serde[Any], topic: str) -> bytes:
     for make in makes:
         with suppress(Exception):
             made = make()
-            if loads(json_of_value(plain_of_value(deserialize(made)))) == value:
+            if orjson.loads(json_of_value(plain_of_value(deserialize(made)))) == value:
                 return made
     return _checked_bytes(data, serde, topic)
 
@@ -171,7 +170,7 @@ def _checked_bytes(data: bytes, serde: Serde[Any], topic: str) -> bytes:
     try:
         return serde.serializer(topic)(serde.deserializer(topic)(data))
     except Exception as unread:
-        for plain in (loads, lambda shown: _with_numbers(loads(shown))):
+        for plain in (orjson.loads, lambda shown: _with_numbers(orjson.loads(shown))):
             with suppress(Exception):
                 return serde.serializer(topic)(plain(data))
         raise _refused(data.decode(), serde, str(unread)) from unread
@@ -199,8 +198,18 @@ def _with_names(value: Any) -> Any:
     if isinstance(value, list):
         return [_with_names(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _with_names(item) for name, item in items_of(value)}
+        return {name: _with_names(item) for name, item in _items_of(value)}
     return value if isinstance(value, _SCALARS) else _with_names(_plain(value))
+
+
+def _items_of(value: Any) -> list[tuple[str, Any]]:
+    """Return what orjson writes of a dataclass."""
+    names = getattr(value, "__dict__", None) or [field.name for field in fields(value)]
+    return [
+        (name, getattr(value, name))
+        for name in names
+        if not name.startswith("_") and hasattr(value, name)
+    ]
 
 
 def _with_numbers(plain: Any) -> Any:
@@ -234,7 +243,7 @@ def _plain(value: Any) -> Any:
 def _numbers_in(value: Any) -> Any:
     """Return what is in a value that Python's JSON does not know."""
     if is_dataclass(value) and not isinstance(value, type):
-        return dict(items_of(value))
+        return dict(_items_of(value))
     return None if isinstance(value, _SCALARS) else _plain(value)
 
 

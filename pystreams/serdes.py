@@ -20,7 +20,6 @@ from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
 from pystreams.record import Headers
 from pystreams.typed_values.finite_numbers import check_nulls
 from pystreams.typed_values.json_functions import json_functions
-from pystreams.typed_values.large_integers import dumps_refused, loads
 
 T = TypeVar("T")
 
@@ -241,10 +240,7 @@ def _uuid_to_text(value: uuid.UUID) -> bytes:
 
 
 def _json_bytes(value: Any) -> bytes:
-    try:
-        data = orjson.dumps(value)
-    except TypeError as error:
-        data = dumps_refused(value, error)
+    data = orjson.dumps(value)
     # `in` would first look whether the bytes it is given are a number.
     if data.find(b"null") >= 0:
         check_nulls(value, data)
@@ -324,8 +320,8 @@ DOUBLE: Serde[float] = _own(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE", float
 """An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
 UUID: Serde[uuid.UUID] = _own(_uuid_to_text, _uuid_from_text, "UUID", value_type=uuid.UUID)
 """A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
-JSON: Serde[Any] = _own(_json_bytes, loads, "JSON")
-"""Any JSON value, integers of any size. Nan and infinite numbers are refused: JSON has none."""
+JSON: Serde[Any] = _own(_json_bytes, orjson.loads, "JSON")
+"""Any JSON value, through orjson. Nan and infinite numbers are refused: JSON has none."""
 
 BY_NAME: dict[str, Serde[Any]] = {
     "bytes": BYTES,

@@ -13,7 +13,6 @@ from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
 from pystreams.registry.ruled_schema import RuledSchema
 from pystreams.typed_values.json_functions import json_functions
-from pystreams.typed_values.large_integers import dumps, loads
 
 T = TypeVar("T")
 
@@ -39,10 +38,10 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
     def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema."""
-        dump = dumps if self.model is None else json_functions(self.model, strict=False)[0]
+        dump = orjson.dumps if self.model is None else json_functions(self.model, strict=False)[0]
         if not self.validate:
             return lambda value: prefix + dump(value)
-        refuse = validator(self.client, schema, where)
+        refuse, loads = validator(self.client, schema, where), orjson.loads
         is_plain = self.model is None
 
         def write(value: Any) -> bytes:
@@ -54,6 +53,7 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
     def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
+        loads = orjson.loads
         from_bytes: Callable[[Any], Any] = loads
         if self.model is not None:
             from_bytes = json_functions(self.model, strict=False)[1]
@@ -79,22 +79,23 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
         def dump_valid(plain: Any) -> bytes:
             refuse(plain)
-            return dumps(plain)
+            return orjson.dumps(plain)
 
         write_plain: Write = ruled_serdes().json_writer(ruled, prefix, dump_valid)
-        dump = dumps if self.model is None else json_functions(self.model, strict=False)[0]
+        dump = orjson.dumps if self.model is None else json_functions(self.model, strict=False)[0]
+        loads = orjson.loads
         return lambda value: write_plain(loads(dump(value)))
 
     def make_rules_reader(self, ruled: RuledSchema) -> Read[T]:
         """Return the function that reads records by rules; what these have made is validated."""
-        read_plain: Callable[[bytes], Any] = ruled_serdes().json_reader(ruled, loads)
+        read_plain: Callable[[bytes], Any] = ruled_serdes().json_reader(ruled, orjson.loads)
         refuse = self._refuser(self.own_schema() or ruled.read_into, ruled.where)
         from_bytes = None if self.model is None else json_functions(self.model, strict=False)[1]
 
         def read(data: bytes) -> Any:
             plain = read_plain(data)
             refuse(plain)
-            return plain if from_bytes is None else from_bytes(dumps(plain))
+            return plain if from_bytes is None else from_bytes(orjson.dumps(plain))
 
         return read
 

@@ -17,7 +17,6 @@ from typing import Any, get_args, get_origin
 import orjson
 
 from pystreams.typed_values.finite_numbers import check_nulls
-from pystreams.typed_values.large_integers import dumps_refused, loads
 from pystreams.typed_values.misfit import Misfit, path_text
 from pystreams.typed_values.model_fields import is_dict, is_model, names_of, package_of
 from pystreams.typed_values.model_reader import ModelReader
@@ -66,6 +65,7 @@ def _plain_functions(
         except Misfit as error:
             raise ValueError(error.text(name)) from None
 
+    loads = orjson.loads
     return _plain_serializer(model, name, models.seen), deserialize
 
 
@@ -78,10 +78,7 @@ def _plain_serializer(model: Any, name: str, seen: list[Any]) -> Callable[[Any],
     def serialize(value: Any) -> bytes:
         if kind is not None and not isinstance(value, kind):
             raise TypeError(f"serdes.json_of({name}) takes a {name}, not {type(value).__name__}")
-        try:
-            data = dumps(value, default, option)
-        except TypeError as error:
-            data = dumps_refused(value, error, default, option)
+        data = dumps(value, default, option)
         if holds_floats and data.find(b"null") >= 0:
             check_nulls(value, data, name)
         return data

@@ -274,12 +274,3 @@ def test_what_is_no_windowed_key_is_refused(plain: Any, why: str) -> None:
 def test_what_is_no_base64_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"does not fit serdes\.BYTES"):
         bytes_of_json(wrong, serdes.BYTES, "in")
-
-
-def test_integers_of_any_size_are_shown_and_taken_as_they_are() -> None:
-    value = {"wei": 10**30, "of": [Order(-(10**30))]}
-    shown = json_of_value(value)
-
-    assert json.loads(shown) == {"wei": 10**30, "of": [{"total": -(10**30)}]}
-    assert bytes_of_text(shown.decode(), serdes.JSON, "t") == shown
-    assert bytes_of_json(json.loads(shown), serdes.JSON, "t") == shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 import uuid
@@ -97,30 +96,3 @@ def test_json_refuses_numbers_that_it_would_make_null_of(value: object, message:
 )
 def test_json_writes_nulls_that_are_none(value: object) -> None:
     assert serdes.JSON.deserializer("t")(serdes.JSON.serializer("t")(value)) == value
-
-
-LARGE = [2**64 - 1, 2**64, 10**19, -(2**63), -(2**63) - 1, 10**30, -(10**30)]
-
-
-@pytest.mark.parametrize("number", LARGE)
-def test_json_writes_and_reads_integers_of_any_size_as_they_are(number: int) -> None:
-    for value in (number, [1.5, {"n": number, "null": None}], {"n": (number, "text")}):
-        data = serdes.JSON.serializer("t")(value)
-
-        assert json.loads(data) == json.loads(json.dumps(value))
-        read = serdes.JSON.deserializer("t")(data)
-        assert read == json.loads(json.dumps(value))
-    assert type(serdes.JSON.deserializer("t")(b"%d" % number)) is int
-
-
-def test_json_reads_other_numbers_and_long_digits_in_texts_as_before() -> None:
-    for data in (b'{"n":"12345678901234567890123"}', b"[123456789012345678901.5]", b"1e25"):
-        assert serdes.JSON.deserializer("t")(data) == json.loads(data)
-        assert type(serdes.JSON.deserializer("t")(data)) is type(json.loads(data))
-    with pytest.raises(ValueError, match="JSON"):
-        serdes.JSON.deserializer("t")(b"[123456789012345678901, NaN]")
-
-
-def test_json_says_what_has_no_form_in_it_beside_a_large_integer() -> None:
-    with pytest.raises(TypeError, match="object"):
-        serdes.JSON.serializer("t")([2**70, object()])

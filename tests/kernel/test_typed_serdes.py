@@ -482,36 +482,3 @@ def test_paths_look_the_same_whichever_package_finds_the_misfit() -> None:
             )
         with pytest.raises(ValueError, match=r"^Other: "):
             serdes.json_of(other).deserializer("t")(b"7")
-
-
-class Large(NamedTuple):
-    number: int
-    anything: Any
-
-
-@dataclass
-class Balance:
-    wei: int
-    share: float
-    _note: Any
-    held: Large
-
-
-def test_integers_of_any_size_come_back_as_they_were() -> None:
-    serde = serdes.json_of(Balance)
-    balance = Balance(10**30, 0.5, [-(10**25)], Large(2**64, {"n": 2**80}))
-
-    data = serde.serializer("t")(balance)
-
-    assert serde.deserializer("t")(data) == balance
-    assert serde.deserializer("t")(data.replace(b"0.5", b"%d" % 10**30)).share == 1e30
-
-
-def test_a_dataclass_without_odd_fields_takes_large_integers_too() -> None:
-    serde = serdes.json_of(LargeAlone)
-    assert serde.deserializer("t")(serde.serializer("t")(LargeAlone(2**70))) == LargeAlone(2**70)
-
-
-@dataclass
-class LargeAlone:
-    n: int

@@ -46,10 +46,11 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     Raises:
         ValueError: The line is no record, or its key or value does not fit the serde.
     """
-    from pystreams.readable_values import bytes_of_json
-    from pystreams.typed_values.large_integers import dumps, loads
+    import orjson
 
-    record: Any = loads(line.encode())
+    from pystreams.readable_values import bytes_of_json
+
+    record: Any = orjson.loads(line)
     if not isinstance(record, dict) or "value" not in record:
         raise ValueError('with --json a line is an object with "value", and "key" if it has one')
     if unknown := sorted(record.keys() - _FIELDS):
@@ -58,7 +59,7 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
         raise ValueError(
             '"timestamp" is a whole number, 0 or more: milliseconds since the epoch, not '
-            f"{dumps(timestamp).decode()}"
+            f"{orjson.dumps(timestamp).decode()}"
         )
     return (
         None if key is None else bytes_of_json(key, serdes.key, topic),

@@ -84,11 +84,11 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
 
 def _data(value: bytes | None) -> Any:
     """Return what a value says as JSON; None if it is none."""
-    from pystreams.typed_values.large_integers import loads
+    import orjson
 
     try:
-        return None if value is None else loads(value)
-    except ValueError:
+        return None if value is None else orjson.loads(value)
+    except orjson.JSONDecodeError:
         return None
 
 
