@@ -101,7 +101,7 @@ class AvroSerde(RegistrySerde[T]):
         parsed, named = parsed_schema(self.client, ruled.schema, where)
         name_records = None
         if keeps_record_names(ruled.schema, "WRITE"):
-            name_records = namer(parsed, self._plain_writer(ruled.schema, where))
+            name_records = namer(parsed, named, self._plain_writer(ruled.schema, where))
         if self.model is None:
             return write_plain if name_records is None else _after(name_records, write_plain)
         to_plain = self._to_plain(named)

@@ -7,32 +7,41 @@ stay as it was: not encrypted, or not decrypted. A name says which branch it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-def namer(parsed: Any, write: Callable[[Any], bytes]) -> Callable[[Any], Any] | None:
+def namer(
+    parsed: Any, named: Mapping[str, Any], write: Callable[[Any], bytes]
+) -> Callable[[Any], Any] | None:
     """Return the function that names the records of a plain value, where there is a choice.
 
     They are those as which the value would be written. What can't be written yet stays as it is.
 
     Args:
         parsed: fastavro's form of the schema.
+        named: The types that it refers to by name.
         write: Writes values of it.
     """
-    if not _has_choice(parsed):
+    if not _has_choice(parsed, named, set()):
         return None
     from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
+
+    whole = parsed
+    if isinstance(parsed, list):  # fastavro keeps what names stand for in records only.
+        whole = [
+            named.get(branch, branch) if isinstance(branch, str) else branch for branch in parsed
+        ]
 
     def name(value: Any) -> Any:
         try:
             data = write(value)
         except ValueError:
             return value
-        return schemaless_reader(BytesIO(data), parsed, None, return_record_name=True)
+        return schemaless_reader(BytesIO(data), whole, None, return_record_name=True)
 
     return name
 
@@ -43,20 +52,30 @@ def without_names(value: Any) -> Any:
         return {key: without_names(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [without_names(inner) for inner in value]
-    if isinstance(value, tuple) and len(value) == 2:
-        return without_names(value[1])
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        # An array may be a pair, too; its second is no record then.
+        return without_names(value[1]) if isinstance(value[1], dict) else value
     return value
 
 
-def _has_choice(parsed: Any) -> bool:
+def _has_choice(parsed: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
     """Return whether a schema has a union of several types that have names."""
+
+    def inside(part: Any) -> bool:
+        return _has_choice(part, named, seen)
+
     if isinstance(parsed, list):
-        return sum(map(_is_named, parsed)) > 1 or any(map(_has_choice, parsed))
+        return sum(map(_is_named, parsed)) > 1 or any(map(inside, parsed))
+    if isinstance(parsed, str):
+        if parsed in seen or parsed not in named:
+            return False
+        seen.add(parsed)
+        return inside(named[parsed])
     if not isinstance(parsed, dict):
         return False
     inner = [field["type"] for field in parsed.get("fields", ())]
     inner += [parsed[part] for part in ("items", "values") if part in parsed]
-    return any(map(_has_choice, inner))
+    return any(map(inside, inner))
 
 
 def _is_named(parsed: Any) -> bool:

@@ -150,10 +150,11 @@ def test_owners_are_asked_over_tls(
     assert owner.connections == 1
 
 
-def test_who_does_not_listen_is_for_the_ordinary_way() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "orders-0..svc", "x" * 64 + ".svc"])
+def test_who_does_not_listen_or_has_no_address_is_for_the_ordinary_way(host: str) -> None:
     async def ask() -> bytes | None:
         answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        QuickForwards(None).ask(Forward(HostInfo("127.0.0.1", 1), b""), answer.set_result)
+        QuickForwards(None).ask(Forward(HostInfo(host, 1), b""), answer.set_result)
         return await answer
 
     assert asyncio.run(ask()) is None

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
@@ -86,7 +87,7 @@ class StreamTask:
         recording = settings.stores.recording
         self.counts = TaskCounts(self.state_manager, self._operators, self._group, recording)
         self._sources: list[CompiledSource] = []
-        self.views: dict[object, object] = {}
+        self.views = WeakKeyDictionary[object, object]()
         self._uncommitted_work = False
         # What `process` goes over, and what of it is not begun.
         self._taken: list[Item] = []

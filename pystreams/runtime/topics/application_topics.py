@@ -108,8 +108,8 @@ class TopicManager:
             gone = self._found_by_patterns(self._partitions) - existing.keys()
             self._partitions = partitions
             self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
-            outputs = existing.keys() & self._plan.sink_topics()
-            self._outputs |= {topic: existing[topic] for topic in outputs}
+            outputs = existing.keys() & {*self._plan.sink_topics(), *self._outputs}
+            self._outputs = {topic: existing[topic] for topic in outputs}
         if gone:
             _log.info("topics that a pattern has found are gone", topics=sorted(gone))
         return partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -99,3 +100,11 @@ def test_what_a_query_has_to_tell_of_is_left_to_it() -> None:
     running.task.start({}, 0)
     running.task.state_manager.stores()["plain"].close()
     assert reader.read(0, "a") is Unread.UNKNOWN
+
+
+def test_a_reader_that_nobody_has_any_more_leaves_nothing_with_the_task() -> None:
+    here = Here(running := RunningTask(filing()))
+    for _ in range(3):
+        assert isinstance(here.reader("plain").read(0, "a"), Read)
+    gc.collect()
+    assert not running.task.views
