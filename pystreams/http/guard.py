@@ -41,8 +41,13 @@ class Guard:
         """Return why who asks with these headers (names in lower case) is refused, None if not."""
         if self._expected is None:
             return _refused_host(headers.get(b"host", b"").decode("latin-1"))
-        if hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+        sent = headers.get(b"authorization", b"")
+        if hmac.compare_digest(sent, self._expected):
             return None
+        if sent.startswith(b"Bearer ") and sent.strip() != b"Bearer":
+            return RequestError(
+                401, "the token is another one than the server's (that in its --http-token-file)"
+            )
         return RequestError(401, "send the token: `Authorization: Bearer TOKEN`")
 
     def _refusal(self, scope: Scope) -> RequestError | None:

@@ -73,9 +73,7 @@ class HttpServer:
             self._application = application_of(streams, options.token, options.certificate)
             self._server = _uvicorn_server(self._application, options)
         except OSError as error:
-            raise ConfigError(
-                f"the certificate {options.certificate} can't be used: {error}"
-            ) from error
+            raise ConfigError(_why_without_tls(options, error)) from error
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -181,6 +179,17 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
     return _Server(config, application.quick.forwards)
+
+
+def _why_without_tls(options: HttpOptions, error: OSError) -> str:
+    """Return which file is the trouble: OpenSSL's error names none."""
+    for what, file in (("certificate", options.certificate), ("private key", options.private_key)):
+        try:
+            if file is not None:
+                file.open("rb").close()
+        except OSError as unread:
+            return f"the {what} {file} can't be read: {unread.strerror}"
+    return f"the certificate {options.certificate} can't be used: {error}"
 
 
 def _refuse_openness(options: HttpOptions) -> None:

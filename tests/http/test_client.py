@@ -165,16 +165,23 @@ def test_the_command_trusts_the_certificates_it_is_given(filed: Served, tmp_path
 
 
 @pytest.mark.parametrize("secret", ["secret", "geheimnis-ä", "t€"])
-def test_the_token_is_read_from_a_file(filed: Served, tmp_path: Path, secret: str) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
+def test_the_token_is_read_from_a_file(
+    filed: Served, tmp_path: Path, secret: str, mark: str
+) -> None:
     token = tmp_path / "token"
-    token.write_text(f"{secret}\n", encoding="utf-8")
+    token.write_text(f"{mark}{secret}\n", encoding="utf-8")
     streams: KafkaStreams = filed.streams
     with HttpServer(streams, HttpOptions(port=0, token=secret)) as server:
         command = ["query", server.url, "counts", "a"]
         refused = CliRunner().invoke(pystreams, command)
         answered = CliRunner().invoke(pystreams, [*command, "--token-file", str(token)])
+        token.write_text("another", encoding="utf-8")
+        wrong = CliRunner().invoke(pystreams, [*command, "--token-file", str(token)])
 
     assert (refused.exit_code, "send the token" in refused.output) == (1, True)
+    assert (wrong.exit_code, "another one than the server's" in wrong.output) == (1, True)
+    assert "send the token" not in wrong.output
     assert json.loads(answered.output)["value"] == 4
 
 

@@ -80,7 +80,7 @@ def test_owners_are_asked_over_tls_with_the_token_of_the_request(
         return False
 
     wait_until(all_answer, "all keys of both", told=lambda: _told(clients))
-    with pytest.raises(HttpQueryError, match="send the token"):
+    with pytest.raises(HttpQueryError, match="another one than the server's"):
         Client(two[0].url, token="wrong", tls=tls).get("counts", "a")
 
 
@@ -175,6 +175,16 @@ class _Keyless(BaseHTTPRequestHandler):
         pass
 
 
+class _OtherToken(_Keyless):
+    """Has another token than the request."""
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+
 class _Known:
     """Streams that know who has which partition."""
 
@@ -186,13 +196,14 @@ class _Known:
 
 
 def asked_for_absent_key(
-    shares: list[list[int]], has: list[list[int]]
+    shares: list[list[int]], has: list[list[int]], answers: type[_Keyless] = _Keyless
 ) -> tuple[Response | RequestError | None, list[list[str]]]:
     """Return the answer for a key that is nowhere, and what each process was asked.
 
     Args:
         shares: The partitions that each process is known to have; the last one does not listen.
         has: Those that it has, of all that listen.
+        answers: How those that listen answer.
     """
     with contextlib.ExitStack() as stack:
         owners, asked = {}, []
@@ -201,7 +212,7 @@ def asked_for_absent_key(
                 owners.update(dict.fromkeys(share, HostInfo("127.0.0.1", 1)))
                 continue
             fields = {"partitions": here, "asked": []}
-            handler: Any = type("Keyless", (_Keyless,), fields)
+            handler: Any = type("Answers", (answers,), fields)
             server = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), handler))
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
@@ -241,6 +252,42 @@ def test_a_process_that_does_not_answer_is_named_with_the_reason() -> None:
     assert (answer.status, answer.fields["owner"]) == (503, "127.0.0.1:1")
     assert "it does not answer (ConnectionRefusedError" in str(answer)
     assert asked == [["/v1/stores/counts/x"]]
+
+
+def test_an_owner_with_another_token_is_named_with_the_cure_and_asked_once() -> None:
+    answer, asked = asked_for_absent_key([[1, 2], []], [[1, 2]], _OtherToken)
+    assert isinstance(answer, RequestError)
+    owner = answer.fields.pop("owner")
+    assert (answer.status, answer.fields) == (503, {"reason": "NOT_PRESENT", "partition": 1})
+    assert f"at {owner}, which refuses this token: give all processes the same" in str(answer)
+    assert asked == [["/v1/stores/counts/x"]]
+
+
+def test_an_owner_asked_for_one_partition_that_refuses_the_token_is_named() -> None:
+    asked: list[str] = []
+    handler: Any = type("Answers", (_OtherToken,), {"asked": asked})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        owner = HostInfo("127.0.0.1", server.server_port)
+        scope = {
+            "type": "http",
+            "headers": [(b"authorization", b"Bearer secret")],
+            "raw_path": b"/v1/stores/counts",
+            "query_string": b"partition=3",
+        }
+        with contextlib.closing(Owners(cast("Any", _Known({3: owner})), None)) as owners:
+            try:
+                answer: Any = owners.ask(Request(scope), "counts", 3)
+            except RequestError as error:
+                answer = error
+        server.shutdown()
+        thread.join()
+    assert isinstance(answer, RequestError)
+    told = {"reason": "NOT_PRESENT", "partition": 3, "owner": str(owner)}
+    assert (answer.status, answer.fields) == (503, told)
+    assert "refuses this token: give all processes the same (--http-token-file)" in str(answer)
+    assert asked == ["/v1/stores/counts?partition=3"]
 
 
 def _told(clients: list[Client]) -> str:

@@ -94,9 +94,22 @@ def test_it_is_served_over_tls(created: KafkaStreams, tmp_path: Path) -> None:
 def test_a_certificate_that_is_none_is_refused(created: KafkaStreams, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("nothing", encoding="utf-8")
-    for file in (wrong, tmp_path / "absent.pem"):
-        with pytest.raises(ConfigError, match=r"the certificate .* can't be used"):
+    for file, told in ((wrong, "used"), (tmp_path / "absent.pem", "read")):
+        with pytest.raises(ConfigError, match=rf"the certificate .* can't be {told}"):
             HttpServer(created, HttpOptions(port=0, certificate=file))
+
+
+def test_the_file_of_a_private_key_that_is_missing_is_named(
+    created: KafkaStreams, tmp_path: Path
+) -> None:
+    certificate, _ = certificate_of(tmp_path)
+    absent = tmp_path / "absent.key"
+    options = HttpOptions(port=0, certificate=certificate, private_key=absent)
+    with pytest.raises(ConfigError) as refusal:
+        HttpServer(created, options)
+    assert (
+        str(refusal.value) == f"the private key {absent} can't be read: No such file or directory"
+    )
 
 
 def test_a_port_that_is_taken_is_told(created: KafkaStreams) -> None:

@@ -58,7 +58,7 @@ class HttpFlags:
 
 
 def token_in(file: Path, option: str) -> str:
-    """Return the token in a file, without the line's end.
+    """Return the token in a file, without the line's end and a byte order mark.
 
     Args:
         option: What has named the file.
@@ -67,7 +67,7 @@ def token_in(file: Path, option: str) -> str:
         UsageError: There is none, or none that a request can carry.
     """
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        token = file.read_text(encoding="utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{option}: {file} is no text in UTF-8: {error}") from error
     except OSError as error:

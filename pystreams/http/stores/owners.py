@@ -26,6 +26,8 @@ from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 FORWARDED_HEADER = "x-pystreams-forwarded"
 _MISDIRECTED = 421
+_LATER = "; ask again in a moment"
+_REFUSES = ", which refuses this token: give all processes the same (--http-token-file)"
 
 
 class Owners:
@@ -54,7 +56,7 @@ class Owners:
         """Return what the owner of a partition answers; waits for it.
 
         Args:
-            silent: Who has not answered just now, and why; is not asked again.
+            silent: Who has not answered just now, or not this token, and why; is not asked again.
 
         Raises:
             RequestError: Nobody has it, or who has it does not answer, or was not to be asked.
@@ -63,7 +65,7 @@ class Owners:
         told: dict[str, Any] = {"reason": "NOT_PRESENT", "partition": number}
         if FORWARDED_HEADER in request.headers:
             raise RequestError(_MISDIRECTED, f"{what} is not in this process", **told)
-        trouble = ""
+        trouble = _LATER
         for afresh in (False, True):  # A rebalance may have made the first answer an old one.
             owner = self._owner(store, number, afresh=afresh)
             if owner is None:
@@ -77,11 +79,14 @@ class Owners:
             except (OSError, http.client.HTTPException) as error:
                 trouble = _silence(error)
                 continue
+            if status == HTTPStatus.UNAUTHORIZED:
+                trouble = _REFUSES
+                break
             if status != _MISDIRECTED:
                 return forwarded(status, body, media_type, str(owner))
-            trouble = ": it has not got it, or has given it away just now"
+            trouble = f": it has not got it, or has given it away just now{_LATER}"
         if "owner" in told:
-            message = f"{what} is in the process at {told['owner']}{trouble}; ask again in a moment"
+            message = f"{what} is in the process at {told['owner']}{trouble}"
             raise RequestError(503, message, **told)
         raise RequestError(
             503,
@@ -104,6 +109,9 @@ class Owners:
                 status, media_type, body = self._get(owner, request, None)
             except (OSError, http.client.HTTPException) as error:
                 silent[owner] = _silence(error)
+                continue
+            if status == HTTPStatus.UNAUTHORIZED:
+                silent[owner] = _REFUSES
                 continue
             answer = forwarded(status, body, media_type, str(owner))
             if status == HTTPStatus.OK:
@@ -159,4 +167,4 @@ class Owners:
 
 
 def _silence(error: Exception) -> str:
-    return f": it does not answer ({type(error).__name__}: {error})"
+    return f": it does not answer ({type(error).__name__}: {error}){_LATER}"
