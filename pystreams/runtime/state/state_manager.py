@@ -206,16 +206,12 @@ class ProcessorStateManager:
             managed.checkpoint.moved(last_offset)
 
     def rebuild(self, changelog: TopicPartition) -> str:
-        """Wipe one store so that it is restored from the changelog's beginning.
-
-        Returns:
-            The store's name.
-        """
+        """Wipe one store, to be restored from the changelog's beginning; return its name."""
         managed = self._by_changelog[changelog]
         if managed.checkpoint is not None:
             managed.checkpoint.forget()
         managed.store.destroy()
-        managed.ahead = False
+        managed.ahead, managed.damage = False, None
         self._init(managed)
         return managed.builder.name
 
@@ -234,12 +230,12 @@ class ProcessorStateManager:
         if managed.checkpoint is not None:
             managed.checkpoint.take_in(last_offset)
 
-    def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
-        """Wipe the store that an error says is damaged, to be restored; the task starts anew.
+    def found_damaged(self, error: StateStoreCorruptedError) -> None:
+        """Close the store that an error says is damaged; `check_of` says what becomes of it.
 
         Raises:
             StateStoreCorruptedError: It has no changelog.
-            StateStoreError: It was found damaged again and again; or can't be wiped.
+            StateStoreError: It was found damaged again and again.
         """
         managed = self._stores.get(error.store)
         if managed is None or managed.changelog is None:
@@ -251,7 +247,8 @@ class ProcessorStateManager:
                 f"disk and the memory, or set another state.dir. The last time: {error}"
             )
             raise StateStoreError(error.store, message) from error
-        self._rebuild_because(managed, str(error), "damaged")
+        managed.damage = str(error)
+        managed.store.close()
 
     # ------------------------------------------------------------------ commit
 
@@ -305,9 +302,10 @@ class ProcessorStateManager:
         for managed in self._stores.values():
             holds_uncommitted = managed.holds_uncommitted()
             try:
-                managed.store.rollback()
+                if managed.damage is None:
+                    managed.store.rollback()
             except StateStoreCorruptedError as error:
-                self.rebuild_damaged(error)
+                self.found_damaged(error)
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
@@ -326,13 +324,14 @@ class ProcessorStateManager:
     # ------------------------------------------------------------------ inside
 
     def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
-        """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
+        """Open a store; one whose files are damaged waits for its changelog, if it has one."""
         if managed.checkpoint is not None:
             managed.checkpoint.open(self.directory, had_state=had_state)
         try:
             self._init(managed)
         except StateStoreCorruptedError as error:
-            self.rebuild_damaged(error)
+            self.found_damaged(error)
+            return
         if managed.was_restored_otherwise():
             self._rebuild_because(managed, "it had a changelog, which is its source topic now")
         known = managed.checkpoint is not None and managed.checkpoint.offset is not None
@@ -357,9 +356,9 @@ class ProcessorStateManager:
     def _holds_data(self, managed: ManagedStore) -> bool | None:
         """Return whether a store holds anything, None if it can't tell."""
         try:
-            return managed.store.holds_data()
+            return managed.damage is None and managed.store.holds_data()
         except StateStoreCorruptedError as error:
-            self.rebuild_damaged(error)
+            self.found_damaged(error)
             return False
 
     def _may_hold_data(self, managed: ManagedStore) -> bool:
@@ -368,12 +367,12 @@ class ProcessorStateManager:
         # The data of one that is transactional comes with an offset.
         return not managed.store.transactional if known is None else known
 
-    def _rebuild_because(
-        self, managed: ManagedStore, reason: str, what: str = "not to be trusted"
-    ) -> None:
+    def _rebuild_because(self, managed: ManagedStore, reason: str) -> None:
+        if managed.damage is not None:
+            return  # Its changelog is looked at before.
         assert managed.changelog is not None, "without a changelog there is nothing to build from"
         _log.warning(
-            f"state store is {what} and rebuilt from its changelog",
+            "state store is not to be trusted and rebuilt from its changelog",
             task=str(self.task_id),
             store=managed.builder.name,
             changelog=str(managed.changelog),
