@@ -71,6 +71,23 @@ class Recovery:
         with self._directories() as directories:
             return directories.task_ids()
 
+    def stores_of(self, tasks: Collection[TaskId]) -> set[str]:
+        """Return the names of the stores with a changelog that these tasks have."""
+        numbers = {task_id.subtopology for task_id in tasks}.intersection(self._plan.by_id)
+        return {
+            builder.name
+            for number in numbers
+            for builder in self._plan.logged_stores(self._plan.by_id[number])
+        }
+
+    def has_changelog(self, store: str) -> bool:
+        """Return whether a store of the topology has a changelog of its own."""
+        return any(
+            builder.name == store
+            for subtopology in self._plan.by_id.values()
+            for builder in self._plan.logged_stores(subtopology)
+        )
+
     def find(
         self, tasks: Collection[TaskId] = (), stores: Collection[str] = ()
     ) -> list[StoreFinding]:

@@ -22,7 +22,7 @@ from pystreams.ids import TaskId
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
+    from pystreams.runtime.maintenance.changelog_recovery import Recovery, StoreFinding
 
 CHOICES = ("keep", "restore", "empty")
 
@@ -88,6 +88,13 @@ def recover(
         recovery = Recovery(loaded.topology, config)
         asked = [_task_id(text) for text in tasks]
         _check_are_here(asked, recovery.task_ids(), config.state_dir)
+        for store in stores:
+            if store in loaded.topology.global_stores:
+                raise click.UsageError(
+                    f"--store {store}: it is a global store, filled from its topic at each start; "
+                    "there is nothing to recover"
+                )
+        _check_have_state(stores, asked, recovery, config.state_dir)
         findings = recovery.find(asked, stores)
         _show(findings)
         if choose is None:
@@ -120,6 +127,24 @@ def _check_are_here(asked: Sequence[TaskId], there: Sequence[TaskId], directory:
             f"--task {absent[0]}: it has no state in {directory} on this host; those that have: "
             f"{known}"
         )
+
+
+def _check_have_state(
+    stores: Sequence[str], asked: Sequence[TaskId], recovery: Recovery, directory: Path
+) -> None:
+    there = recovery.stores_of(asked or recovery.task_ids())
+    for store in stores:
+        if not recovery.has_changelog(store):
+            raise click.UsageError(
+                f"--store {store}: it has no changelog of its own that could have lost anything"
+            )
+        if store not in there:
+            whose = f"of task {', '.join(map(str, asked))} " if asked else ""
+            known = ", ".join(sorted(there)) or "none"
+            raise click.UsageError(
+                f"--store {store}: it has no state {whose}in {directory} on this host; those that "
+                f"have: {known}"
+            )
 
 
 def _show(findings: Sequence[StoreFinding]) -> None:
