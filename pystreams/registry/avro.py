@@ -14,8 +14,13 @@ from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
 from pystreams.registry.ruled_schema import RuledSchema
-from pystreams.registry.rules import keeps_record_names
-from pystreams.registry.union_names import namer, without_names
+from pystreams.registry.rules import encrypted_tags, keeps_record_names
+from pystreams.registry.union_names import (
+    has_choice,
+    has_choice_by_reference,
+    namer,
+    without_names,
+)
 from pystreams.typed_values.class_unions import untold_text
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
@@ -99,6 +104,7 @@ class AvroSerde(RegistrySerde[T]):
         write_plain: Write = ruled_serdes().avro_writer(ruled, prefix)
         where = ruled.where
         parsed, named = parsed_schema(self.client, ruled.schema, where)
+        _refuse_unfound_secrets(ruled, parsed, named)
         name_records = None
         if keeps_record_names(ruled.schema, "WRITE"):
             name_records = namer(parsed, named, self._plain_writer(ruled.schema, where))
@@ -164,6 +170,26 @@ class AvroSerde(RegistrySerde[T]):
     def __repr__(self) -> str:
         model = "" if self.model is None else self.model.__name__
         return f"SchemaRegistry({self.client.url!r}).avro({model})"
+
+
+def _refuse_unfound_secrets(ruled: RuledSchema, parsed: Any, named: Mapping[str, Any]) -> None:
+    """Refuse a schema of which rules may not find a field that they are to encrypt.
+
+    Raises:
+        SchemaRegistryError: It is such a one.
+    """
+    if not encrypted_tags(ruled.schema):
+        return
+    if has_choice_by_reference(parsed, named):
+        raise SchemaRegistryError(
+            f"{ruled.where}: it has a union of records of which one is defined elsewhere, where "
+            "rules do not find fields to encrypt: define the records of the union in it"
+        )
+    if has_choice(parsed, named) and not keeps_record_names(ruled.schema, "WRITE"):
+        raise SchemaRegistryError(
+            f"{ruled.where}: behind a rule that transforms the whole value, rules do not find "
+            "fields to encrypt of records in a union: let a rule about fields (CEL_FIELD) do it"
+        )
 
 
 def _after(first: Callable[[Any], Any], then: Callable[[Any], Any]) -> Callable[[Any], Any]:

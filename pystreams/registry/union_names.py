@@ -7,7 +7,7 @@ stay as it was: not encrypted, or not decrypted. A name says which branch it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -26,7 +26,7 @@ def namer(
         named: The types that it refers to by name.
         write: Writes values of it.
     """
-    if not _has_choice(parsed, named, set()):
+    if not has_choice(parsed, named):
         return None
     from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
 
@@ -58,24 +58,37 @@ def without_names(value: Any) -> Any:
     return value
 
 
-def _has_choice(parsed: Any, named: Mapping[str, Any], seen: set[str]) -> bool:
+def has_choice(parsed: Any, named: Mapping[str, Any]) -> bool:
     """Return whether a schema has a union of several types that have names."""
+    return any(sum(map(_is_named, union)) > 1 for union in _unions_in(parsed, named, set()))
 
-    def inside(part: Any) -> bool:
-        return _has_choice(part, named, seen)
 
+def has_choice_by_reference(parsed: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether it has one of which a type stands elsewhere: rules take it for no record."""
+    return any(
+        sum(map(_is_named, union)) > 1 and any(branch in named for branch in _texts(union))
+        for union in _unions_in(parsed, named, set())
+    )
+
+
+def _unions_in(parsed: Any, named: Mapping[str, Any], seen: set[str]) -> Iterator[list[Any]]:
+    inner: list[Any] = []
     if isinstance(parsed, list):
-        return sum(map(_is_named, parsed)) > 1 or any(map(inside, parsed))
-    if isinstance(parsed, str):
-        if parsed in seen or parsed not in named:
-            return False
-        seen.add(parsed)
-        return inside(named[parsed])
-    if not isinstance(parsed, dict):
-        return False
-    inner = [field["type"] for field in parsed.get("fields", ())]
-    inner += [parsed[part] for part in ("items", "values") if part in parsed]
-    return any(map(inside, inner))
+        yield parsed
+        inner = parsed
+    elif isinstance(parsed, str):
+        if parsed in named and parsed not in seen:
+            seen.add(parsed)
+            inner = [named[parsed]]
+    elif isinstance(parsed, dict):
+        inner = [field["type"] for field in parsed.get("fields", ())]
+        inner += [parsed[part] for part in ("items", "values") if part in parsed]
+    for part in inner:
+        yield from _unions_in(part, named, seen)
+
+
+def _texts(union: list[Any]) -> list[str]:
+    return [branch for branch in union if isinstance(branch, str)]
 
 
 def _is_named(parsed: Any) -> bool:
