@@ -17,13 +17,8 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.changelog_loss import (
-    ANOTHER_TOPIC,
-    why_not_continued,
-    why_not_rebuilt,
-)
+from pystreams.runtime.state.changelog_loss import ANOTHER_TOPIC, why_not_continued
 from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
-from pystreams.runtime.state.known_changelogs import known_changelog
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.state.managed_store import expires
 from pystreams.stores.contracts.state_store import ChangelogIdentity
@@ -135,7 +130,6 @@ class Recovery:
             last_offset, identity.stored = stored_offset(directory, store, changelog)
         except StateStoreCorruptedError as error:
             last_offset, damage = None, str(error)
-            identity.stored = known_changelog(directory, store)
         if last_offset is None:
             offsets = read_or_warn(checkpoint_file(directory, store)) or {}
             last_offset = offsets.get(changelog)
@@ -146,29 +140,16 @@ class Recovery:
         trouble, last_copy = self._verdict(store, last_offset, held)
         if identity.is_another and last_offset is not None:
             trouble, last_copy = ANOTHER_TOPIC, True
-        if damage is not None:
-            reason = self._why_not_rebuilt(directory, store, identity, held)
-            last_copy = reason is not None
-            trouble = damage if reason is None else f"{reason}; and it can't be kept: {damage}"
         return StoreFinding(
             task_id=task_id,
             store=store,
             changelog=changelog,
             last_offset=last_offset,
             held=held,
-            trouble=trouble,
-            last_copy=last_copy,
+            trouble=damage or trouble,
+            last_copy=last_copy and damage is None,
             decision=read_decision(directory, store),
         )
-
-    def _why_not_rebuilt(
-        self, directory: Path, store: str, identity: ChangelogIdentity, held: OffsetRange | None
-    ) -> str | None:
-        """Return why a damaged store can't be rebuilt from its changelog; None if it can."""
-        if held is None:
-            return "its changelog does not exist"
-        forgets = expires(self._plan.topology.stores[store])
-        return why_not_rebuilt(directory, store, identity, held, expires=forgets)
 
     def _verdict(
         self, store: str, last_offset: int | None, held: OffsetRange | None

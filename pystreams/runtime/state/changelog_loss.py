@@ -24,12 +24,10 @@ from pystreams.errors import ChangelogLossError, RetriableClientError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.known_changelogs import known_changelog, note_changelog
 from pystreams.runtime.state.loss_decisions import forget_decision, read_decision, write_decision
 from pystreams.runtime.state.managed_store import ManagedStore
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.state.told_losses import is_told, note_told
-from pystreams.stores.contracts.state_store import ChangelogIdentity
 
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
@@ -68,53 +66,27 @@ class ChangelogCheck:
             RetriableClientError: The store's last transaction can't be read yet; ask again.
             ChangelogLossError: The store is the last copy, and nobody has decided about it.
         """
-        return self._noted(self._first_to_restore(held))
-
-    def first_offset_to_follow(self, held: OffsetRange) -> int:
-        """Return where a store goes on that is kept for others, who decide what becomes of it.
-
-        Raises:
-            RetriableClientError: The store's last transaction can't be read yet; ask again.
-            ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
-        """
-        return self._noted(self._first_to_follow(held))
-
-    def _noted(self, first_offset: int) -> int:
-        """Take note of the topic that the store's data is of from now on."""
-        managed = self.managed
-        if managed.store.persistent and not managed.from_source:
-            note_changelog(self.directory, managed.builder.name, managed.identity)
-        return first_offset
-
-    def _first_to_restore(self, held: OffsetRange) -> int:
         managed, directory = self.managed, self.directory
         if managed.from_source:
             return self._first_of_source(held)
         position, store = managed.next_offset(), managed.builder.name
         decision = read_decision(directory, store)
         if decision is None:
-            if managed.damage is not None:
-                reason = self._why_not_rebuilt(held)
-                if reason is None:
-                    return self._rebuilt_damaged(held)
-            elif position is None:
+            if position is None:
                 self._tell_what_is_gone(held)
                 return held.beginning
-            else:
-                reason = self._why_not_continued(position, held)
-                if reason is None:
-                    return max(position, held.beginning)
-                if self._has_expired(position, held):
-                    self._rebuild_from_changelog(reason)
-                    return held.beginning
+            reason = self._why_not_continued(position, held)
+            if reason is None:
+                return max(position, held.beginning)
+            if self._has_expired(position, held):
+                self._rebuild_from_changelog(reason)
+                return held.beginning
             decision = self.settings.changelog_loss_policy
             if decision is ChangelogLossPolicy.STOP:
                 raise self._last_copy(reason, held)
-            self._check_can_be_kept(decision)
             write_decision(directory, store, decision)
         else:
             reason = f"so it was decided ({decision.value})"
-            self._check_can_be_kept(decision)
         note_told(directory, store, held.beginning, managed.identity, lost=True)
         if decision is ChangelogLossPolicy.KEEP:
             managed.logs_anew = decision
@@ -129,7 +101,13 @@ class ChangelogCheck:
             forget_decision(directory, store)
         return held.beginning
 
-    def _first_to_follow(self, held: OffsetRange) -> int:
+    def first_offset_to_follow(self, held: OffsetRange) -> int:
+        """Return where a store goes on that is kept for others, who decide what becomes of it.
+
+        Raises:
+            RetriableClientError: The store's last transaction can't be read yet; ask again.
+            ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
+        """
         managed = self.managed
         if managed.from_source:
             return self._first_of_source(held)
@@ -137,11 +115,6 @@ class ChangelogCheck:
         decision = read_decision(self.directory, store)
         if decision is not None:
             raise self._last_copy(f"it was decided ({decision.value})", held)
-        if managed.damage is not None:
-            reason = self._why_not_rebuilt(held)
-            if reason is not None:
-                raise self._last_copy(reason, held)
-            return self._rebuilt_damaged(held)
         if position is None:
             return held.beginning
         reason = self._why_not_continued(position, held)
@@ -152,54 +125,24 @@ class ChangelogCheck:
         self._rebuild_from_changelog(reason)
         return held.beginning
 
-    def _check_can_be_kept(self, decision: ChangelogLossPolicy) -> None:
-        if decision is ChangelogLossPolicy.KEEP and self.managed.damage is not None:
-            raise self.cannot_be_kept(self.managed.damage)
-
     def cannot_be_kept(self, damage: object) -> ChangelogLossError:
         """Return what is told of a store that was to be kept and logged anew, and is damaged."""
-        changelog = self.managed.changelog
-        return self._damaged(
-            f"it was to be kept, and can't be logged anew to {changelog}: its files are damaged",
-            damage,
-        )
-
-    def _damaged(self, what: str, damage: object) -> ChangelogLossError:
         managed = self.managed
         error = ChangelogLossError(
             managed.builder.name,
-            f"task {self.task_id}: {what}. It is the last copy of what the changelog has lost, and "
-            "was not touched. Copy its directory first if you want to look for what can still be "
-            f"read. Then decide: {self._command(ChangelogLossPolicy.RESTORE)} wipes it and "
-            "restores what the changelog holds; --choose empty starts empty. Then start again. Or "
-            "start once with changelog.loss.policy=restore or empty, for all such stores. The "
-            f"damage: {damage}",
+            f"task {self.task_id}: it was to be kept, and can't be logged anew to "
+            f"{managed.changelog}: its files are damaged. It is the last copy of what the "
+            "changelog has lost, and was not touched. Copy its directory first if you want to "
+            "look for what can still be read. Then decide anew: "
+            f"{self._command(ChangelogLossPolicy.RESTORE)} wipes it and restores what the "
+            "changelog holds; --choose empty starts empty. Then start again, without "
+            f"changelog.loss.policy=keep. The damage: {damage}",
         )
         error.changelog = managed.changelog
         return error
 
-    def _why_not_rebuilt(self, held: OffsetRange) -> str | None:
-        """Return why the changelog can't be shown to hold all of the store, which is damaged."""
-        managed = self.managed
-        if managed.identity.stored is None:
-            managed.identity.stored = known_changelog(self.directory, managed.builder.name)
-        return why_not_rebuilt(
-            self.directory, managed.builder.name, managed.identity, held, expires=managed.expires
-        )
-
-    def _rebuilt_damaged(self, held: OffsetRange) -> int:
-        """Wipe the store, which is damaged; return where it is restored from."""
-        reason = self.managed.damage
-        self.rebuild()
-        _log.warning(
-            "state store is damaged and rebuilt from its changelog", **self._where, reason=reason
-        )
-        return held.beginning
-
     def _first_of_source(self, held: OffsetRange) -> int:
         """Return where a store is restored from a source topic: it is what that topic is now."""
-        if self.managed.damage is not None:
-            return self._rebuilt_damaged(held)
         position = self.managed.next_offset()
         if position is None:
             return held.beginning
@@ -277,9 +220,6 @@ class ChangelogCheck:
 
     def _last_copy(self, reason: str, held: OffsetRange) -> ChangelogLossError:
         managed = self.managed
-        if managed.damage is not None:
-            lost = f"{managed.changelog} can't be shown to hold all of it: {reason}"
-            return self._damaged(f"its files are damaged, and {lost}", managed.damage)
         last_offset = managed.committed_offset()
         found = (
             f"only the offsets {held.beginning} to {held.high_watermark - 1}"
@@ -325,34 +265,5 @@ def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool
         return (
             f"the changelog now begins at {held.beginning}, after its next offset {next_offset}: "
             "what is between was deleted, by retention or by hand"
-        )
-    return None
-
-
-def why_not_rebuilt(
-    task_directory: Path,
-    store: str,
-    identity: ChangelogIdentity,
-    held: OffsetRange,
-    *,
-    expires: bool,
-) -> str | None:
-    """Return why a changelog can't be shown to hold all that a damaged store does; None if it can.
-
-    Args:
-        identity: Which topic the store's data is of, as far as that is known.
-        held: What the broker holds of the changelog.
-        expires: Whether the changelog forgets by itself.
-    """
-    if identity.is_another:
-        return ANOTHER_TOPIC
-    if identity.stored is None and held.high_watermark == 0:
-        return "the changelog is empty, and may be another topic than the one of before"
-    # What was decided about, or was gone together with the store, the store does not hold either.
-    known = is_told(task_directory, store, held.beginning, identity, lost=True)
-    if held.beginning > 0 and not expires and not known:
-        return (
-            f"the changelog now begins at {held.beginning}: what was before that was deleted, by "
-            "retention or by hand"
         )
     return None

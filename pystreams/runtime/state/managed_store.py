@@ -54,7 +54,6 @@ class ManagedStore:
         ahead: Whether a store that is not transactional was written to since the last commit, as
             far as its changelog records were sent.
         damages: How often it was found damaged since the last commit.
-        damage: What is wrong with its files; it stays closed until its changelog was looked at.
         logs_anew: Whether, once it is restored, all that it holds is to be logged anew (KEEP), or
             deleted from its changelog (EMPTY).
         identity: Which topic its offset is of.
@@ -80,7 +79,6 @@ class ManagedStore:
         self.checkpoint: StoreCheckpoint | None = None
         self.ahead = False
         self.damages = 0
-        self.damage: str | None = None
         self.logs_anew: ChangelogLossPolicy | None = None
         self.identity = ChangelogIdentity()
         self.source = source
@@ -128,8 +126,6 @@ class ManagedStore:
 
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
-        if self.damage is not None:
-            return None
         if self.checkpoint is not None:
             return self.checkpoint.offset
         return None if self.changelog is None else self.store.committed_offset(self.changelog)

@@ -206,12 +206,16 @@ class ProcessorStateManager:
             managed.checkpoint.moved(last_offset)
 
     def rebuild(self, changelog: TopicPartition) -> str:
-        """Wipe one store, to be restored from the changelog's beginning; return its name."""
+        """Wipe one store so that it is restored from the changelog's beginning.
+
+        Returns:
+            The store's name.
+        """
         managed = self._by_changelog[changelog]
         if managed.checkpoint is not None:
             managed.checkpoint.forget()
         managed.store.destroy()
-        managed.ahead, managed.damage = False, None
+        managed.ahead = False
         self._init(managed)
         return managed.builder.name
 
@@ -230,12 +234,12 @@ class ProcessorStateManager:
         if managed.checkpoint is not None:
             managed.checkpoint.take_in(last_offset)
 
-    def found_damaged(self, error: StateStoreCorruptedError) -> None:
-        """Close the store that an error says is damaged; `check_of` says what becomes of it.
+    def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
+        """Wipe the store that an error says is damaged, to be restored; the task starts anew.
 
         Raises:
             StateStoreCorruptedError: It has no changelog.
-            StateStoreError: It was found damaged again and again.
+            StateStoreError: It was found damaged again and again; or can't be wiped.
         """
         managed = self._stores.get(error.store)
         if managed is None or managed.changelog is None:
@@ -247,8 +251,7 @@ class ProcessorStateManager:
                 f"disk and the memory, or set another state.dir. The last time: {error}"
             )
             raise StateStoreError(error.store, message) from error
-        managed.damage = str(error)
-        managed.store.close()
+        self._rebuild_because(managed, str(error), "damaged")
 
     # ------------------------------------------------------------------ commit
 
@@ -302,10 +305,9 @@ class ProcessorStateManager:
         for managed in self._stores.values():
             holds_uncommitted = managed.holds_uncommitted()
             try:
-                if managed.damage is None:
-                    managed.store.rollback()
+                managed.store.rollback()
             except StateStoreCorruptedError as error:
-                self.found_damaged(error)
+                self.rebuild_damaged(error)
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
@@ -324,14 +326,13 @@ class ProcessorStateManager:
     # ------------------------------------------------------------------ inside
 
     def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
-        """Open a store; one whose files are damaged waits for its changelog, if it has one."""
+        """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
         if managed.checkpoint is not None:
             managed.checkpoint.open(self.directory, had_state=had_state)
         try:
             self._init(managed)
         except StateStoreCorruptedError as error:
-            self.found_damaged(error)
-            return
+            self.rebuild_damaged(error)
         if managed.was_restored_otherwise():
             self._rebuild_because(managed, "it had a changelog, which is its source topic now")
         known = managed.checkpoint is not None and managed.checkpoint.offset is not None
@@ -356,9 +357,9 @@ class ProcessorStateManager:
     def _holds_data(self, managed: ManagedStore) -> bool | None:
         """Return whether a store holds anything, None if it can't tell."""
         try:
-            return managed.damage is None and managed.store.holds_data()
+            return managed.store.holds_data()
         except StateStoreCorruptedError as error:
-            self.found_damaged(error)
+            self.rebuild_damaged(error)
             return False
 
     def _may_hold_data(self, managed: ManagedStore) -> bool:
@@ -367,12 +368,12 @@ class ProcessorStateManager:
         # The data of one that is transactional comes with an offset.
         return not managed.store.transactional if known is None else known
 
-    def _rebuild_because(self, managed: ManagedStore, reason: str) -> None:
-        if managed.damage is not None:
-            return  # Its changelog is looked at before.
+    def _rebuild_because(
+        self, managed: ManagedStore, reason: str, what: str = "not to be trusted"
+    ) -> None:
         assert managed.changelog is not None, "without a changelog there is nothing to build from"
         _log.warning(
-            "state store is not to be trusted and rebuilt from its changelog",
+            f"state store is {what} and rebuilt from its changelog",
             task=str(self.task_id),
             store=managed.builder.name,
             changelog=str(managed.changelog),

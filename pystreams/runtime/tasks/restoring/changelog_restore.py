@@ -47,16 +47,6 @@ class ChangelogRestore:
         if self.limit is not None:
             self.end_offset = min(self.end_offset, self.limit)
 
-    def begins_anew(self) -> None:
-        """Take note that the store was wiped; it is whole again when it is back where it was."""
-        self.end_offset = max(self.end_offset, self.next_offset)
-        self.next_offset, self.anew = self.beginning, True
-
-    @property
-    def held(self) -> OffsetRange:
-        """What the changelog held when the restore began."""
-        return OffsetRange(self.beginning, self.end_offset, self.end_offset)
-
     def before_limit(self, messages: list[ConsumedMessage]) -> list[ConsumedMessage]:
         """Return the messages that are to be applied."""
         if self.limit is None:

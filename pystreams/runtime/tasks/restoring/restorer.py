@@ -27,7 +27,6 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, offset_of
-from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
@@ -172,8 +171,10 @@ class Restorer:
                 to_offset=restore.end_offset,
                 records=restore.remaining_records,
             )
-            store, first = state.store_of(changelog), restore.next_offset
-            self._listener.on_restore_start(changelog, store, first, restore.end_offset)
+            store = state.store_of(changelog)
+            self._listener.on_restore_start(
+                changelog, store, restore.next_offset, restore.end_offset
+            )
         return False
 
     def look(self, changelogs: Sequence[TopicPartition]) -> ChangelogLook:
@@ -327,7 +328,13 @@ class Restorer:
                 held = self._admin.offset_ranges([error.partition])[error.partition]
                 if restore.anew:
                     restore.state.rebuild(error.partition)
-                restore.next_offset = self._first_offset(error.partition, restore, held)
+                check = restore.state.check_of(error.partition)
+                first = (
+                    check.first_offset_to_restore
+                    if self._restores
+                    else check.first_offset_to_follow
+                )
+                restore.next_offset = first(held)
                 restore.now_ends_at(held)
         except RetriableClientError as unanswered:  # Then the error comes again.
             if restore is not None and self._restores:
@@ -338,14 +345,6 @@ class Restorer:
             consumer.assign({})
             self._assign()
 
-    def _first_offset(
-        self, changelog: TopicPartition, restore: ChangelogRestore, held: OffsetRange
-    ) -> int:
-        """Return where a changelog is read from, its store made ready for that."""
-        check, restores = restore.state.check_of(changelog), bool(self._restores)
-        first = check.first_offset_to_restore if restores else check.first_offset_to_follow
-        return first(held)
-
     def _apply(
         self, changelog: TopicPartition, restore: ChangelogRestore, messages: list[ConsumedMessage]
     ) -> bool:
@@ -353,9 +352,10 @@ class Restorer:
         try:
             restore.state.restore(changelog, messages)
         except StateStoreCorruptedError as error:
-            restore.state.found_damaged(error)
-            self._first_offset(changelog, restore, restore.held)
-            restore.begins_anew()
+            restore.state.rebuild_damaged(error)
+            # It is whole again when it is back where it was.
+            restore.end_offset = max(restore.end_offset, restore.next_offset)
+            restore.next_offset, restore.anew = restore.beginning, True
             return False
         last_offset = offset_of(messages[-1])
         restore.next_offset = last_offset + 1
