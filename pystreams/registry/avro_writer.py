@@ -23,7 +23,8 @@ Write = Callable[[Any], bytes]
 
 _LINES_MAX = 2000
 _INT, _LONG = 1 << 31, 1 << 63
-_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+"""The types of Avro that have no name of their own, and nothing in them."""
 
 
 class _Unknown(Exception):  # noqa: N818 - never leaves this module
@@ -83,7 +84,7 @@ class _Making:
         if isinstance(schema, list):
             return self._union(schema, name, depth)
         if isinstance(schema, str):
-            if schema in _PRIMITIVES:
+            if schema in PRIMITIVES:
                 return self._primitive(schema, name, depth)
             if schema not in self._named:
                 raise _Unknown

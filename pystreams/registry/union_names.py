@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
-_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+from pystreams.registry.avro_writer import PRIMITIVES
 
 
 def namer(
@@ -92,4 +92,4 @@ def _texts(union: list[Any]) -> list[str]:
 
 
 def _is_named(parsed: Any) -> bool:
-    return "name" in parsed if isinstance(parsed, dict) else parsed not in _PRIMITIVES
+    return "name" in parsed if isinstance(parsed, dict) else parsed not in PRIMITIVES

@@ -223,9 +223,8 @@ def test_a_store_to_which_nothing_came_lately_is_as_far_as_the_others(shop: Shop
     assert answer.stderr == ""
 
 
-def test_stores_that_were_restored_before_the_application_stopped_are_as_far_as_it_was(
-    shop: Shop,
-) -> None:
+def _restored(shop: Shop) -> Path:
+    """Return the state of an application that was killed, has restored it, and found no input."""
     shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
     shop.create_topics()
     state, flushed = shop.directory / "state", shop.directory / "flushed"
@@ -234,11 +233,17 @@ def test_stores_that_were_restored_before_the_application_stopped_are_as_far_as_
     shutil.copytree(state, flushed)
     shop.order(range(10, 20))
     shop.run_until(totals=0, sold=20)
-    # As after a kill; the next start restores, and finds no input.
     shutil.rmtree(state)
     shutil.copytree(flushed, state)
     with shop.application() as streams:
         wait_until(lambda: streams.state.name == "RUNNING", "the restored application")
+    return state
+
+
+def test_stores_that_were_restored_before_the_application_stopped_are_as_far_as_it_was(
+    shop: Shop,
+) -> None:
+    state = _restored(shop)
     shop.order(range(20, 25))
     answer = shop.replay("--state", str(state))
 
@@ -250,18 +255,7 @@ def test_a_store_that_was_restored_and_went_on_elsewhere_is_named_as_well(
     shop: Shop,
 ) -> None:
     """Such a store says how far it was when it wrote last: what it was restored from is twice."""
-    shop.file.write_text(SEVERAL_STORES.format(name=shop.name))
-    shop.create_topics()
-    state, flushed, left = (shop.directory / name for name in ("state", "flushed", "left"))
-    shop.order(range(10))
-    shop.run_until(totals=0, sold=10)
-    shutil.copytree(state, flushed)
-    shop.order(range(10, 20))
-    shop.run_until(totals=0, sold=20)
-    shutil.rmtree(state)
-    shutil.copytree(flushed, state)
-    with shop.application() as streams:
-        wait_until(lambda: streams.state.name == "RUNNING", "the restored application")
+    state, left = _restored(shop), shop.directory / "left"
     state.rename(left)
     shop.order(range(20, 25))
     shop.run_until(totals=0, sold=25)

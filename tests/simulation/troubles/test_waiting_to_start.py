@@ -28,6 +28,12 @@ def _fail_for_ever(app: Application, call: str) -> None:
         app.faults.fail_next(call, REFUSED)
 
 
+def _step_until_it_ends(app: Application, process: SimulatedProcess) -> None:
+    """Step on, and check that the thread ends as its task waits in vain."""
+    with pytest.raises(BrokerNotAvailableError, match=STILL_WAITS):
+        _step_for(app, 10 * TIMEOUT_MS, process)
+
+
 def _step_for(app: Application, ms: float, process: SimulatedProcess) -> None:
     until_ms = app.clock.monotonic_ms() + ms
     while app.clock.monotonic_ms() < until_ms:
@@ -71,8 +77,7 @@ def test_a_producer_that_never_gets_its_epoch_ends_its_thread_after_the_task_tim
     _fail_for_ever(app, "init_transactions")
     process.start()
 
-    with pytest.raises(BrokerNotAvailableError, match=STILL_WAITS):
-        _step_for(app, 10 * TIMEOUT_MS, process)
+    _step_until_it_ends(app, process)
 
 
 def test_a_task_that_goes_back_to_its_last_commit_and_never_starts_again_ends_its_thread(
@@ -87,8 +92,7 @@ def test_a_task_that_goes_back_to_its_last_commit_and_never_starts_again_ends_it
     _fail_for_ever(app, "committed")
     app.feed("a")
 
-    with pytest.raises(BrokerNotAvailableError, match=STILL_WAITS):
-        _step_for(app, 10 * TIMEOUT_MS, process)
+    _step_until_it_ends(app, process)
 
 
 def test_a_task_that_only_finds_markers_in_its_changelog_makes_no_progress_by_that(
@@ -104,8 +108,7 @@ def test_a_task_that_only_finds_markers_in_its_changelog_makes_no_progress_by_th
     process.start()
     _fail_for_ever(app, "start_at")
 
-    with pytest.raises(BrokerNotAvailableError, match=STILL_WAITS):
-        _step_for(app, 10 * TIMEOUT_MS, process)
+    _step_until_it_ends(app, process)
     assert not process.restored_records()
 
 
