@@ -13,6 +13,7 @@ from pystreams.runtime.settings import PollSettings
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _ANSWERS_MS = 2
+_GROUP_MS = 5
 """How long poll waits at most while answers are awaited, which it does not notice (ms)."""
 
 
@@ -63,15 +64,20 @@ class InputFlow:
             self._consumer().pause(sorted(new))
             self._paused |= new
 
-    def poll_timeout_s(self, timing: LoopTiming, monotonic_ms: float) -> float:
+    def poll_timeout_s(
+        self, timing: LoopTiming, monotonic_ms: float, *, asks_of_group: bool
+    ) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`.
 
         Nor past the next try of a record.
 
         Args:
             monotonic_ms: What time it is.
+            asks_of_group: Whether it is awaited what the group has: tasks may not start before.
         """
         timeout_ms = min(self._settings.poll_ms, timing.until_commit_ms() + 1)
+        if asks_of_group:
+            timeout_ms = min(timeout_ms, _GROUP_MS)
         for task in self._manager.active.awaiting():
             if task.held.awaits_answers:
                 timeout_ms = min(timeout_ms, _ANSWERS_MS)

@@ -203,7 +203,10 @@ class StreamThread:
         busy = not paused and any(task.ready(monotonic_ms) for task in active)
         moving = self._restorer.active or self._manager.standbys.catching_up
         at_once = (busy and not self._processing.waits_for_a_retry) or (moving and not paused)
-        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._timing, monotonic_ms)
+        timeout_s = 0.0
+        if not at_once:
+            asks = self._group.asks
+            timeout_s = self._input.poll_timeout_s(self._timing, monotonic_ms, asks_of_group=asks)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._timing.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.

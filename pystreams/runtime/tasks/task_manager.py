@@ -118,6 +118,11 @@ class TaskManager:
         """Return the task that reads a partition."""
         return self._task_of.get(partition)
 
+    def held_up(self) -> set[TopicPartition]:
+        """Return what tasks read that wait for somebody's transaction, open when they began."""
+        tasks = map(self.tasks.__getitem__, self._restorer.undecided())
+        return {partition for task in tasks for partition in task.partitions}
+
     def settled(self) -> bool:
         """Return whether all tasks run."""
         return not self.assigned.waits and len(self.running()) == len(self.tasks)

@@ -101,6 +101,17 @@ def test_who_has_the_tasks_of_a_dead_member_ends_what_it_left_open(
     assert len(scene.application.outputs()) == scene.fed
 
 
+@KNOWN_BY
+def test_what_a_task_waits_for_is_ended_without_half_a_second_in_which_its_member_stays_away(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path, **settings)
+    stays, dies = scene.running("p0", "p1")
+    name = scene.kill_in_a_transaction(dies)
+
+    assert scene.until_ended(name, stays) < SESSION_MS + 400
+
+
 def test_a_dead_member_is_known_by_a_group_instance_id_of_the_users_own(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     [stays] = scene.running("p0", config={"consumer.group.instance.id": "pod-0"})

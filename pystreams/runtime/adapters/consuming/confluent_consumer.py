@@ -56,6 +56,7 @@ _COMMIT_TIMEOUT_S = 3.0
 _LEAVE_TIMEOUT_S = 3.0
 _LEAVE_LOOK_S = 0.01
 _MOVE_LOOK_S = 0.05
+_REBALANCE_LOOK_S = 0.02
 
 _error_in = Message.error
 
@@ -90,6 +91,7 @@ class ConfluentConsumer:
         self._unread = UnreadRecords(self._client, started, self._stopped, self._paused)
         # While `consume` runs: partitions whose messages in its hands are void.
         self._polling = False
+        self._called = False
         self._void: set[TopicPartition] = set()
         self._callback_error: Exception | None = None
         self._member_id = ""
@@ -201,6 +203,7 @@ class ConfluentConsumer:
 
     def _call(self, tell: Callable[[RebalanceListener], None]) -> None:
         """Call the listener; keep what it raises until librdkafka has returned."""
+        self._called = True
         try:
             if self._listener is not None:
                 tell(self._listener)
@@ -245,9 +248,17 @@ class ConfluentConsumer:
         return batches
 
     def _consume(self, max_records: int, timeout_s: float) -> list[Message]:
-        self._polling = True
+        """Wait for messages, or for a rebalance: behind one librdkafka waits on for messages."""
+        self._polling, self._called = True, False
+        doing, end_s = self._doing("polling"), time.monotonic() + timeout_s
         try:
-            return consume_available(self._client, max_records, timeout_s, self._doing("polling"))
+            while True:
+                left_s = max(end_s - time.monotonic(), 0.0)
+                messages = consume_available(
+                    self._client, max_records, min(left_s, _REBALANCE_LOOK_S), doing
+                )
+                if messages or self._called or left_s <= _REBALANCE_LOOK_S:
+                    return messages
         finally:
             self._polling = False
 

@@ -113,7 +113,7 @@ class GroupWatch:
         self._join = join
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
-        self.left_open = LeftOpen(name, parts, lambda: manager.assigned.partitions)
+        self.left_open = LeftOpen(name, parts, lambda: manager.assigned.partitions, manager.held_up)
         often = parts.settings.standby_replicas or self.left_open.looks_often
         self._every_ms = _OFTEN_MS if often else _EVERY_MS
         self._asked: Future[GroupDescription] | None = None
@@ -126,6 +126,11 @@ class GroupWatch:
         self._strangers: set[str] = set()
         self._stands_by_since_ms: float | None = None
         self.joins()
+
+    @property
+    def asks(self) -> bool:
+        """Whether an answer is awaited of what is in the group."""
+        return self._asked is not None
 
     # ------------------------------------------------------------------ what the loop says
 
@@ -157,6 +162,7 @@ class GroupWatch:
         Raises:
             FatalStreamsError: Another topology has been in the group for `task.timeout.ms`.
         """
+        self.left_open.end_what_is_waited_for()
         look_at_ms = min(self._look_at_ms, self.left_open.look_at_ms())
         if self._asked is None and self._clock.monotonic_ms() >= look_at_ms:
             self._ask()

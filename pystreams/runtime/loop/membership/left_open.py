@@ -14,8 +14,10 @@ is decided. Nothing that was committed is undone, whoever does it and whenever; 
 the group decides how soon readers go on, never what they read. A member that lives all the same has
 been put out of the group, and could commit nothing; it is fenced and joins again.
 
-Absent at one look may be who leaves the group and joins it again, which takes a moment: so one has
-to be absent for half a second, in two looks, or in a rebalance that this thread has waited for.
+Absent at one look may be who leaves the group and joins it again, which takes a moment. Who leaves
+in order has committed: so who is absent has died if a task that it had stands before an open
+transaction here. Where no task does, it has to be absent for half a second, in two looks, or in a
+rebalance that this thread has waited for.
 
 The id is known by what the group sees of a member (`ProcessIdentity`):
 
@@ -56,6 +58,7 @@ class LeftOpen:
     Args:
         thread: The thread's name, for the log.
         assigned: Returns the partitions that the thread has now.
+        held_up: Returns those of tasks that wait for somebody's transaction.
 
     Attributes:
         looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
@@ -63,12 +66,16 @@ class LeftOpen:
     """
 
     def __init__(
-        self, thread: str, parts: ThreadParts, assigned: Callable[[], set[TopicPartition]]
+        self,
+        thread: str,
+        parts: ThreadParts,
+        assigned: Callable[[], set[TopicPartition]],
+        held_up: Callable[[], set[TopicPartition]],
     ) -> None:
         identity, application = parts.identity, parts.plan.application_id
         self._thread = thread
         self._parts, self._clock = parts, parts.clock
-        self._assigned = assigned
+        self._assigned, self._held_up = assigned, held_up
         self._prefix, self._own = f"{application}-", f"{identity.transactional_id}-"
         self._static = parts.settings.membership.static
         self._lead = identity.transactional_id.removesuffix(identity.group_instance_id)
@@ -100,9 +107,17 @@ class LeftOpen:
                 self._absent_since_ms.pop(name, None)
             elif now_ms - self._absent_since_ms.setdefault(name, since_ms) >= _OVER_AFTER_MS:
                 self._forget(name)
-        for name in sorted(self._concerned()):
+        for name in self._concerned():
             if now_ms - self._absent_since_ms[name] >= _SURE_AFTER_MS:
-                self._forget(name)
+                self._end(name)
+
+    def end_what_is_waited_for(self) -> None:
+        """End what absent members have left open before which a task stands here. Does not wait."""
+        if not self._absent_since_ms:
+            return
+        held_up = self._held_up()
+        for name in self._concerned():
+            if not self._shares[name].isdisjoint(held_up):
                 self._end(name)
 
     def look_at_ms(self) -> float:
@@ -132,16 +147,17 @@ class LeftOpen:
         return "-".join(thread.groups()) if thread else ""
 
     def _concerned(self) -> list[str]:
-        """Return the absent ones that had a part of what is here now."""
+        """Return the absent ones that had a part of what is here now, by name."""
         assigned = self._assigned()
-        return [
+        return sorted(
             name for name in self._absent_since_ms if not self._shares[name].isdisjoint(assigned)
-        ]
+        )
 
     def _forget(self, name: str) -> None:
         del self._shares[name], self._absent_since_ms[name]
 
     def _end(self, name: str) -> None:
+        self._forget(name)
         _log.info(
             "a member has died: what it left open is aborted",
             thread=self._thread,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 from pystreams.ids import TopicPartition
@@ -23,29 +23,39 @@ class ChangelogLook(NamedTuple):
 class ChangelogRestore:
     """One changelog on its way into its store.
 
+    Args:
+        held: What the changelog holds when the restore begins.
+
     Attributes:
-        beginning: The first offset of the changelog when the restore began.
         next_offset: The next offset to read.
+        anew: Whether the store was empty when the restore began, and the end is not reached yet.
+        limit: The committed offset of a source topic, beyond which nothing is applied; else None.
+        beginning: The first offset of the changelog when the restore began.
         end_offset: End of the changelog when the restore began, open transactions included:
             whether they commit is waited for. Of a source topic: the committed offset.
-        limit: The committed offset of a source topic, beyond which nothing is applied; else None.
-        anew: Whether the store was empty when the restore began, and the end is not reached yet.
+        undecided: Whether there were such before that end.
         restored: Records applied so far.
     """
 
     state: ProcessorStateManager
-    beginning: int
+    held: InitVar[OffsetRange]
     next_offset: int
-    end_offset: int
     anew: bool
     limit: int | None = None
-    restored: int = 0
+    beginning: int = field(init=False)
+    end_offset: int = field(init=False)
+    undecided: bool = field(init=False)
+    restored: int = field(init=False, default=0)
+
+    def __post_init__(self, held: OffsetRange) -> None:
+        self.now_ends_at(held)
 
     def now_ends_at(self, held: OffsetRange) -> None:
         """Take note of what the changelog holds now."""
         self.beginning, self.end_offset = held.beginning, held.high_watermark
         if self.limit is not None:
             self.end_offset = min(self.end_offset, self.limit)
+        self.undecided = held.end < self.end_offset
 
     def before_limit(self, messages: list[ConsumedMessage]) -> list[ConsumedMessage]:
         """Return the messages that are to be applied."""

@@ -100,6 +100,10 @@ class Restorer:
             remaining.setdefault(restore.state.task_id, {})[store] = restore.remaining_records
         return remaining
 
+    def undecided(self) -> set[TaskId]:
+        """Return the tasks that restore what was neither committed nor aborted as they began."""
+        return {at.state.task_id for at in self._restores.values() if at.undecided}
+
     def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:
         """Return how far the changelogs of a task are that are read now; from any thread."""
         return {
@@ -299,13 +303,10 @@ class Restorer:
             check = state.check_of(changelog)
             first = check.first_offset_to_follow if follows else check.first_offset_to_restore
             next_offset = first(held)
-            restore = ChangelogRestore(
-                state, held.beginning, next_offset, held.high_watermark, state.is_empty(changelog)
+            limit = committed.get(changelog, 0) if state.is_source(changelog) else None
+            found[changelog] = ChangelogRestore(
+                state, held, next_offset, state.is_empty(changelog), limit
             )
-            if state.is_source(changelog):
-                restore.limit = committed.get(changelog, 0)
-                restore.now_ends_at(held)
-            found[changelog] = restore
         return found
 
     def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
