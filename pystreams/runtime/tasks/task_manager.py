@@ -119,9 +119,9 @@ class TaskManager:
         return self._task_of.get(partition)
 
     def held_up(self) -> set[TopicPartition]:
-        """Return what tasks read that wait for somebody's transaction, open when they began."""
-        tasks = map(self.tasks.__getitem__, self._restorer.undecided())
-        return {partition for task in tasks for partition in task.partitions}
+        """Return what tasks read that may wait for the end of somebody's transaction."""
+        waiting = self._restorer.undecided() | self._pending.failing()
+        return {partition for task_id in waiting for partition in self.tasks[task_id].partitions}
 
     def settled(self) -> bool:
         """Return whether all tasks run."""
@@ -281,7 +281,7 @@ class TaskManager:
         Raises:
             BrokerNotAvailableError: One has waited in vain for `task.timeout.ms`.
         """
-        for task_id in self._restorer.poll(timeout_s):
+        for task_id in self._restorer.poll(0.0 if self._pending.due() else timeout_s):
             asked_ms = self._clock.monotonic_ms()
             try:
                 self._start(self.tasks[task_id])

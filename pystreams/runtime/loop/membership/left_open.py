@@ -16,8 +16,8 @@ been put out of the group, and could commit nothing; it is fenced and joins agai
 
 Absent at one look may be who leaves the group and joins it again, which takes a moment. Who leaves
 in order has committed: so who is absent has died if a task that it had stands before an open
-transaction here. Where no task does, it has to be absent for half a second, in two looks, or in a
-rebalance that this thread has waited for.
+transaction here, or waits for its offsets. Where none does, it has to be absent for half a second,
+in two looks, or in a rebalance that this thread has waited for.
 
 The id is known by what the group sees of a member (`ProcessIdentity`):
 
@@ -58,7 +58,7 @@ class LeftOpen:
     Args:
         thread: The thread's name, for the log.
         assigned: Returns the partitions that the thread has now.
-        held_up: Returns those of tasks that wait for somebody's transaction.
+        held_up: Returns those of tasks that may wait for somebody's transaction.
 
     Attributes:
         looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
