@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pystreams import KafkaStreams, Topology
+from pystreams import KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.http.server import HttpOptions, HttpServer
+from pystreams.serdes import STRING
 from tests import names
 from tests.broker.reading import create_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
@@ -119,6 +120,19 @@ def certificate_of(directory: Path) -> tuple[Path, Path]:
     )
     subprocess.run(made.split(), cwd=directory, check=True, capture_output=True)
     return certificate, key
+
+
+@pytest.fixture
+def created(tmp_path: Path) -> KafkaStreams:
+    """An application that was not started: it needs no broker to be shown."""
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key().count(name="counts")
+    config = {
+        "application.id": "shown",
+        "bootstrap.servers": "127.0.0.1:1",
+        "state.dir": str(tmp_path),
+    }
+    return KafkaStreams(builder.build(), config)
 
 
 @pytest.fixture(scope="module")

@@ -13,28 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import KafkaStreams, StreamsBuilder
+from pystreams import KafkaStreams
 from pystreams.errors import ConfigError
 from pystreams.http.server import HttpOptions, HttpServer
-from pystreams.serdes import STRING
 from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
 from tests.http.conftest import certificate_of
 from tests.http.connecting import connected, wait_for_answer
 from tests.ports import ports_in_a_row
-
-
-@pytest.fixture
-def created(tmp_path: Path) -> KafkaStreams:
-    """An application that was not started: it needs no broker to be shown."""
-    builder = StreamsBuilder()
-    builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key().count(name="counts")
-    config = {
-        "application.id": "shown",
-        "bootstrap.servers": "127.0.0.1:1",
-        "state.dir": str(tmp_path),
-    }
-    return KafkaStreams(builder.build(), config)
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,11 @@ def query(
         raise click.UsageError("give a KEY, or --from and --to")
     given = {name: value for name, value in asked.items() if value is not None}
     with streams_errors_as_exit_codes():
-        client = Client(url, token=token, tls=tls)
-        if key is None:
-            _print_range(client, store, {"from": lower, "to": upper, **given})
-            return
-        found = client.get(store, key, **given)
+        with Client(url, token=token, tls=tls) as client:
+            if key is None:
+                _print_range(client, store, {"from": lower, "to": upper, **given})
+                return
+            found = client.get(store, key, **given)
         if found is None:
             raise StreamsError(f"store {store!r} has no key {key!r}")
         click.echo(json.dumps(found))

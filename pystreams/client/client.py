@@ -1,28 +1,20 @@
-"""Asks a running application for its stores over HTTP; needs nothing but Python itself.
-
-from pystreams.client import Client
-
-client = Client("http://127.0.0.1:8080")
-client.get("counts", "alice")  # {"key": "alice", "value": 3, "partition": 0, ...}
-for entry in client.range("counts"):
-    print(entry["key"], entry["value"])
-"""
+"""Questions to one process of an application, which asks the others."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
+from pystreams.client import redirects
+from pystreams.client.kept_connections import KeptConnections
 from pystreams.errors import StreamsError
 
 _TIMEOUT_S = 10.0
-_NOT_FOUND = 404
 _NO_APPLICATION = "answers as no application does that is served with --http"
 _NOT_TAKEN = (400, 414)
 """What a store answers that knows no such parameter, or no such key, or has none that long."""
@@ -44,7 +36,10 @@ class HttpQueryError(StreamsError):
 
 
 class Client:
-    """Asks one process, which asks the others of its application.
+    """Asks one process, which asks the others of its application. Safe to use from any thread.
+
+    Connections stay open for the next question, until it is closed or nobody has it any more. As a
+    context manager it closes itself.
 
     Args:
         url: Where it is served: `http://host:port`, `https://...`, or `host:port` alone.
@@ -66,8 +61,17 @@ class Client:
     ) -> None:
         self._url = _checked_url(url)
         self._headers = {} if token is None else {"Authorization": _checked_token(token)}
-        self._tls = tls
-        self._timeout_s = timeout_s
+        self._connections = KeptConnections(timeout_s, tls)
+
+    def close(self) -> None:
+        """Close the connections that wait for the next question, which opens another."""
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def get(self, store: str, key: Any, **asked: Any) -> dict[str, Any] | None:
         """Return what a store has of a key; None if it has no such key.
@@ -85,7 +89,11 @@ class Client:
             return self._ask(path, asked)
         except HttpQueryError as error:
             told = error.answer  # With a reason it is the partition that is not there.
-            if error.status == _NOT_FOUND and "partition" in told and "reason" not in told:
+            if (
+                error.status == HTTPStatus.NOT_FOUND
+                and "partition" in told
+                and "reason" not in told
+            ):
                 return None
             raise
 
@@ -203,12 +211,13 @@ class Client:
             if value is not None
         }
         address = f"{self._url}{path}" + (f"?{urlencode(given)}" if given else "")
-        request = urllib.request.Request(address, headers=self._headers)
         try:
-            found = self._answer_to(request)
+            found = self._answer_to(address)
+        except redirects.RedirectError as error:
+            message = f"{self._url} {error}"
+            raise HttpQueryError(message, status=error.status, answer={}) from None
         except (OSError, ValueError) as error:
-            why = getattr(error, "reason", error)
-            raise HttpQueryError(f"{self._url} does not answer: {why}", answer={}) from error
+            raise HttpQueryError(f"{self._url} does not answer: {error}", answer={}) from error
         except http.client.HTTPException as error:
             why = f"{type(error).__name__}: {str(error).strip()}"
             raise HttpQueryError(
@@ -218,18 +227,19 @@ class Client:
             raise HttpQueryError(f"{self._url} {_NO_APPLICATION}", answer={})
         return found
 
-    def _answer_to(self, request: urllib.request.Request) -> Any:
-        try:
-            with urllib.request.urlopen(
-                request, timeout=self._timeout_s, context=self._tls
-            ) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as refused:
-            with refused:
-                said = _said(refused.read())
-            message = said.pop("detail", refused.reason)
-            # It says what it has to say; the status is beside it.
-            raise HttpQueryError(str(message), status=refused.code, answer=said) from None
+    def _answer_to(self, address: str) -> Any:
+        answer, place, was_told_token = redirects.ask(self._connections, address, self._headers)
+        if 200 <= answer.status < 300:
+            return json.loads(answer.body)
+        said = _said(answer.body)
+        # It says what it has to say; the status is beside it.
+        message = str(said.pop("detail", answer.reason))
+        if answer.status == HTTPStatus.UNAUTHORIZED and self._headers and not was_told_token:
+            message = (
+                f"{message} ({self._url} sends on to {place}, which is not sent the token as it is "
+                "another server: ask that one)"
+            )
+        raise HttpQueryError(message, status=answer.status, answer=said)
 
 
 def _checked_url(url: str) -> str:
