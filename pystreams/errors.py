@@ -104,15 +104,26 @@ class TaskLockedError(StateDirectoryError):
 
 
 class StateStoreError(StreamsError):
-    """A state store failed: the disk is full, a file is unreadable, a column family is foreign."""
+    """A state store failed: the disk is full, a file is unreadable, a column family is foreign.
+
+    Attributes:
+        store: Its name.
+        message: What has happened, without that.
+    """
 
     def __init__(self, store: str, message: str) -> None:
-        self.store = store
+        self.store, self.message = store, message
         super().__init__(f"state store {store!r}: {message}")
 
 
 class StateStoreCorruptedError(StateStoreError):
-    """A store's files are damaged; the runtime rebuilds that store alone from its changelog."""
+    """A store's files are damaged; the runtime rebuilds that store alone, if it has a changelog."""
+
+    def with_cure(self, cure: str) -> StateStoreCorruptedError:
+        """Return an error that says as well, once, what to do where nothing rebuilds the store."""
+        if self.message.endswith(cure):
+            return self
+        return StateStoreCorruptedError(self.store, f"{self.message}. {cure}")
 
 
 class ChangelogLossError(StateStoreError):
@@ -277,6 +288,7 @@ class TaskCorruptedError(StreamsError):
     """
 
     def __init__(self, task_id: TaskId, damage: StateStoreCorruptedError) -> None:
+        self.damage = damage
         super().__init__(f"task {task_id}: {damage}")
 
 

@@ -39,7 +39,7 @@ from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
 from pystreams.testing.driver_arguments import checked_advance, checked_record
-from pystreams.testing.driver_settings import driver_config, driver_task_settings
+from pystreams.testing.driver_settings import damage_told, driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
@@ -146,6 +146,7 @@ class TopologyTestDriver:
             topic, key_serde, value_serde, lambda: self._produced.setdefault(topic, [])
         )
 
+    @damage_told()
     def pipe_raw(
         self,
         topic: str,
@@ -185,6 +186,7 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ time, stores, end
 
+    @damage_told()
     def advance_wall_clock_ms(self, advance_ms: int) -> None:
         """Move the wall clock on (ms): punctuations and retries are due that it makes due."""
         until_ms, is_over = self._now_ms + checked_advance("advance_ms", advance_ms), False
@@ -259,6 +261,7 @@ class TopologyTestDriver:
             stores.update(task.state_manager.stores())
         return stores
 
+    @damage_told()
     def restore_stores(self, changelogs: Mapping[str, Sequence[ProducedRecord]]) -> None:
         """Fill stores as their changelogs would, before the first record is piped.
 
@@ -330,12 +333,9 @@ class TopologyTestDriver:
             self._config,
             in_memory=self._state_directory is None,
             event_loop=self._event_loop,
-            global_stores=GlobalStores(self._global_store),
+            global_stores=GlobalStores(self.get_state_store),
             trace=None if self._tracer is None else self._tracer.step,
         )
-
-    def _global_store(self, name: str) -> StateStore | None:
-        return None if self._global_task is None else self._global_task.state.stores()[name]
 
     def _next_message(self, topic: str, record: ProducedRecord) -> StaticMessage:
         key, value, timestamp, headers = record

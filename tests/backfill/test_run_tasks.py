@@ -10,10 +10,17 @@ from typing import Any
 
 import pytest
 
-from pystreams import StreamsBuilder, StreamsConfig, TopicPartition, serdes
+from pystreams import (
+    StateStoreCorruptedError,
+    StreamsBuilder,
+    StreamsConfig,
+    TopicPartition,
+    serdes,
+)
 from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.spark.failures import WorkerFailureError, failure_in
 from pystreams.backfill.spark.pickling import pack
 from pystreams.backfill.spark.worker_logging import worker_set_up, workers_log_by
 from pystreams.backfill.staging.directory import StagingDirectory
@@ -78,6 +85,34 @@ def test_records_that_are_skipped_count_as_dropped(job: StageJob) -> None:
     told = run(job)
 
     assert (told["rows"], told["dropped"]) == (len(VALUES), 1), "two outputs and the end"
+
+
+def test_a_store_that_is_damaged_is_told_with_its_files_and_what_to_do(
+    job: StageJob, tmp_path: Path
+) -> None:
+    is_whole = tmp_path / "another disk"
+    files = "/spark/rocksdb/counts: Corruption: block checksum mismatch"
+
+    def meets_damage(value: str) -> str:
+        if not is_whole.exists():
+            raise StateStoreCorruptedError("counts", f"can't be read: damaged ({files})")
+        return value
+
+    builder = StreamsBuilder()
+    text: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    builder.stream("in", **text).map_values(meets_damage).group_by_key().count(name="counts")
+    config = job.backfill.config
+    whole = BackfillPlan.of(TopologyPlan(builder.build(), "app"), config, {"in": 4})
+    counting = replace(job, backfill=whole, stage=whole.stages[0])
+
+    with pytest.raises(WorkerFailureError) as told:
+        run(counting)
+    failure = str(failure_in(str(told.value)))
+    assert failure.startswith(f"task 0_3: state store 'counts': can't be read: damaged ({files})")
+    assert failure.endswith("run the backfill again, which goes on with this stage")
+
+    is_whole.touch()
+    assert run(counting)["rows"] == 2, "one count, and the end"
 
 
 def test_logging_of_workers_is_chosen_for_a_block() -> None:

@@ -238,6 +238,27 @@ def test_damage_is_found_and_named(host: Host) -> None:
     assert "app counts 0_0: DAMAGED: " in answer.stdout
     assert "checksum" in answer.stdout
     assert "app windows 0_0: whole" in answer.stdout
+    becomes = "damaged store from its changelog when it meets the damage; at one without"
+    assert becomes in answer.stderr
+    assert "start again" not in answer.output
+
+
+@pytest.mark.parametrize("words", [("scan", "counts"), ("get", "counts", "key-1"), ("list",)])
+def test_damage_that_is_met_is_told_with_the_stores_files_and_what_becomes_of_it(
+    host: Host, words: tuple[str, ...]
+) -> None:
+    host.fill("counts", put_counts(**{f"key-{number}": number for number in range(1000)}))
+    directory = host.directory / "app" / "0_0" / "rocksdb" / "counts"
+    for file in directory.glob("*.sst"):
+        content = file.read_bytes()
+        file.write_bytes(bytes(255 - byte for byte in content[:-60]) + content[-60:])
+    answer = host.ask(*words)
+
+    assert answer.exit_code == 1
+    assert f"its files are damaged ({directory}: Corruption: " in answer.stderr
+    assert "damaged store from its changelog when it meets the damage" in answer.stderr
+    assert "start again" not in answer.stderr
+    assert "pystreams-state-" not in answer.stderr
 
 
 def test_what_is_not_there_is_told_with_what_is(host: Host, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_damaged_store_without_changelog_is_refused_with_a_cure(tmp_path: Path
     manager.close()
     damage(tmp_path)
 
-    with pytest.raises(StateStoreCorruptedError, match="of one without, delete the directory"):
+    with pytest.raises(StateStoreCorruptedError, match="no changelog to be rebuilt from: delete"):
         opened(tmp_path, logged=False)
 
     shutil.rmtree(tmp_path / "rocksdb" / "bad")

@@ -40,7 +40,7 @@ from pystreams.backfill.tasks.key_partitions import partitions_of
 from pystreams.backfill.tasks.record_counts import TakenRecords
 from pystreams.backfill.tasks.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.tasks.task_input import fed_by_reader, fed_with_rows
-from pystreams.errors import StreamsError
+from pystreams.errors import StateStoreCorruptedError, StreamsError, TaskCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.runtime.adapters.event_loop import EventLoop
@@ -50,6 +50,11 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.settings import of_one_thread, task_settings
 
 _ROWS_AT_A_TIME = 1000
+_DAMAGE_CURE = (
+    "A task of a backfill has no changelog to rebuild it from; its stores go when it ends. Look at "
+    "the disk and the memory, or name another disk with --spark-conf spark.local.dir=..., and run "
+    "the backfill again, which goes on with this stage"
+)
 
 _global_stores: dict[str, FilledGlobalStores] = {}
 """Those of this process, by their run: tasks come one after the other, in one thread."""
@@ -108,6 +113,7 @@ class StageJob:
             num_partitions=lambda topic: counts.get(topic, 1),
             async_calls=EventLoop().calls,
         )
+        settings = replace(settings, stores=replace(settings.stores, damage_cure=_DAMAGE_CURE))
         own = of_one_thread(settings, config.statestore_read_cache_max_bytes)
         if self.global_history is not None:
             stores = _global_stores_here(self, self.global_history, settings)
@@ -178,7 +184,15 @@ def _run(
                 dropped += _run_task(job, settings, task_id, rows, taken, files)
             return files.finish(dropped)
         except Exception as error:
-            raise WorkerFailureError.of(error, task_id) from error
+            raise WorkerFailureError.of(_with_cure(error, task_id), task_id) from error
+
+
+def _with_cure(error: Exception, task_id: TaskId) -> Exception:
+    """Return an error that says what to do about damage; any other as it is."""
+    damage = error.damage if isinstance(error, TaskCorruptedError) else error
+    if not isinstance(damage, StateStoreCorruptedError):
+        return error
+    return TaskCorruptedError(task_id, damage.with_cure(_DAMAGE_CURE))
 
 
 def _run_task(

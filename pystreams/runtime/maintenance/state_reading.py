@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
-from pystreams.errors import StateStoreError, StreamsError, TopologyError
+from pystreams.errors import (
+    StateStoreCorruptedError,
+    StateStoreError,
+    StreamsError,
+    TopologyError,
+)
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.serdes import Serde, readers_deserializer
@@ -250,9 +255,23 @@ class StateReader:
                 except (OSError, StateStoreError) as error:
                     # The application that has it open may have moved on in the middle of it.
                     if attempt == _COPIES_MAX:
-                        raise StateStoreError(stored.name, f"can't be read: {error}") from error
+                        raise _unread(stored, task_directory, error) from None
             with closing(store):
-                yield store
+                try:
+                    yield store
+                except StateStoreError as error:
+                    raise _unread(stored, task_directory, error) from None
+
+
+def _unread(
+    stored: StoreOnDisk, copied_to: Path, error: OSError | StateStoreError
+) -> StateStoreError:
+    """Return what is told of a store that can't be read: of its files, not of the copy."""
+    message = f"can't be read: {error}" if isinstance(error, OSError) else error.message
+    message = message.replace(str(copied_to), str(stored.directory.parent.parent))
+    if isinstance(error, StateStoreCorruptedError):
+        return StateStoreCorruptedError(stored.name, message)
+    return StateStoreError(stored.name, message)
 
 
 def _reader(serde: Serde[Any] | None, topic: str) -> Callable[[bytes], Any]:

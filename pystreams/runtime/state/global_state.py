@@ -96,6 +96,7 @@ class GlobalStateManager:
     ) -> None:
         # There is nobody to forward to, so that a record cache would hold back for nothing.
         self._environment = replace(settings.environment, cache_enabled=False)
+        self._damage_cure = settings.damage_cure
         self._record, self._stream_time = record, stream_time
         self.directory = Path()
         self._stores: dict[str, _GlobalStore] = {}
@@ -219,6 +220,8 @@ class GlobalStateManager:
         try:
             self._init(found)
         except StateStoreCorruptedError as error:
+            if self._damage_cure:  # There is no topic to read it anew from.
+                raise error.with_cure(self._damage_cure) from error
             self._rebuild_because(found, str(error))
         store = found.store
         undone = store.transactional or not self._environment.exactly_once

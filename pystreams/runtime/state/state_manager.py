@@ -242,8 +242,8 @@ class ProcessorStateManager:
             StateStoreError: It was found damaged again and again; or can't be wiped.
         """
         managed = self._stores.get(error.store)
-        if managed is None or managed.changelog is None:
-            raise error
+        if managed is None or managed.changelog is None or self.settings.damage_cure:
+            raise error if managed is None else error.with_cure(self.settings.cure)
         managed.damages += 1
         if managed.damages > _DAMAGES_MAX:
             message = (

@@ -21,6 +21,8 @@ class StoreSettings:
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
         changelog_loss_policy: `changelog.loss.policy`.
         ledger: Where it is kept what the stores of one thread hold together.
+        damage_cure: What to do about a damaged store where no changelog is at hand; None: one that
+            is logged is rebuilt.
     """
 
     environment: StoreEnvironment
@@ -28,3 +30,12 @@ class StoreSettings:
     recording: Recording = AT_INFO
     changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
     ledger: BytesLedger = field(default_factory=BytesLedger)
+    damage_cure: str | None = None
+
+    @property
+    def cure(self) -> str:
+        """What to do about a damaged store that nothing rebuilds."""
+        return self.damage_cure or (
+            "It has no changelog to be rebuilt from: delete its directory and start again, it is "
+            "then empty"
+        )

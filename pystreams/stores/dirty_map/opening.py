@@ -109,8 +109,7 @@ def _check_entries(store: str, metadata: dict[bytes, bytes]) -> None:
             raise StateStoreCorruptedError(
                 store,
                 f"its entry {name.decode(errors='replace')!r} in the column family 'offsets' has "
-                f"{len(value)} bytes instead of 8; delete the store's directory, it is then "
-                "restored from its changelog",
+                f"{len(value)} bytes instead of 8",
             )
 
 
@@ -119,6 +118,5 @@ def _check_status(store: str, metadata: dict[bytes, bytes]) -> None:
         raise StateStoreCorruptedError(
             store,
             "it is not transactional and was not closed after its last use, so that it may hold "
-            "what was never committed; delete the store's directory, it is then restored from "
-            "its changelog",
+            "what was never committed",
         )

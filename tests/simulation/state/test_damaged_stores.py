@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -292,6 +293,37 @@ def test_a_store_that_is_damaged_again_and_again_stops_the_application_with_a_cu
 
     with pytest.raises(StateStoreError, match="check the disk and the memory"):
         app.run_until_processed(process)
+
+
+def test_a_store_without_a_changelog_stops_the_application_and_is_empty_once_it_is_deleted(
+    tmp_path: Path,
+) -> None:
+    def topology() -> Topology:
+        builder = StreamsBuilder()
+        plain = Stores.persistent_key_value_store("plain")
+        of_plain = Stores.key_value_store_builder(plain, serdes.STRING, serdes.LONG)
+        builder.add_state_store(of_plain.with_logging_disabled())
+        stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+        lengths = stream.map_values(len).process(ReadsAndPasses, stores=["plain"])
+        lengths.to("out", value_serde=serdes.LONG)
+        return builder.build()
+
+    application = OnDisk(tmp_path, topology)
+    application.feed()
+    application.run()
+    directory = application.directory("plain")
+    flip_data(directory)
+    application.feed()
+    with pytest.raises(StateStoreCorruptedError) as told:
+        application.run()
+
+    cure = "It has no changelog to be rebuilt from: delete its directory and start again"
+    assert f"its files are damaged ({directory}: Corruption: " in str(told.value)
+    assert cure in str(told.value)
+    shutil.rmtree(directory)
+    application.new_process()
+    application.run()
+    assert len(application.results()) == 2 * len(KEYS)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

@@ -114,7 +114,7 @@ def test_a_store_of_the_other_layout_is_refused_with_the_cure(
     store.commit({CHANGELOG: 0})
     store.close()
 
-    with pytest.raises(StateStoreCorruptedError, match="delete its directory, or give the store"):
+    with pytest.raises(StateStoreCorruptedError, match="made anew, or give the store another"):
         home.open(spec(ttl_ms=after))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,16 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
-from pystreams.errors import StateStoreError
+from pystreams.errors import StateStoreCorruptedError, StateStoreError
 
 if TYPE_CHECKING:
     from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+_DAMAGE_CURE = (
+    "The application rebuilds a damaged store from its changelog when it meets the damage; at one "
+    "without a changelog it stops: delete that one's directory, it is then empty"
+)
 
 
 @click.group()
@@ -54,7 +59,7 @@ def list_stores(*, directory: Path) -> None:
     from pystreams.runtime.maintenance.state_reading import stores_in
 
     configure_logging("warning", "auto")
-    with streams_errors_as_exit_codes():
+    with _errors_told():
         rows = [
             (
                 store.application,
@@ -86,7 +91,7 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
 
     configure_logging("warning", "auto")
     damaged = 0
-    with streams_errors_as_exit_codes():
+    with _errors_told():
         for store in stores_in(directory):
             name = f"{store.application} {store.name} {store.task_id}"
             try:
@@ -98,12 +103,18 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
             entries = sum(count for family, count in counts.items() if family != "offsets")
             click.echo(f"{name}: whole, {entries:,} stored entries")
     if damaged:
-        click.echo(
-            f"{damaged} damaged: the application rebuilds such a store from its changelog when it "
-            "meets the damage",
-            err=True,
-        )
+        click.echo(f"{damaged} damaged. {_DAMAGE_CURE}", err=True)
         ctx.exit(ExitCode.FAILED)
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """End the command when an error comes by; of damage it says what becomes of it."""
+    with streams_errors_as_exit_codes():
+        try:
+            yield
+        except StateStoreCorruptedError as error:
+            raise error.with_cure(_DAMAGE_CURE) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,7 @@ def get(ctx: click.Context, *, directory: Path, store: str, key: str, reading: _
     from pystreams.readable_values import bytes_of_text
 
     configure_logging("warning", "auto")
-    with streams_errors_as_exit_codes():
+    with _errors_told():
         reader = _reader(directory, store, reading)
         if reader.key_serde is None:
             raise click.UsageError(f"store {store!r} has no keys of yours: use `state scan`")
@@ -176,7 +187,7 @@ def scan(*, directory: Path, store: str, reading: _Reading) -> None:
       pystreams state scan ./state/shop/0_1 totals --topology shop.py --json --limit 100
     """
     configure_logging("warning", "auto")
-    with streams_errors_as_exit_codes():
+    with _errors_told():
         _show(_reader(directory, store, reading).entries(), reading)
 
 

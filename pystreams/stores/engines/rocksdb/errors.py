@@ -70,10 +70,8 @@ _CURES = (
     ),
 )
 
-_DAMAGE = (
-    "its files are damaged: a store with a changelog is rebuilt from it; of one without, delete "
-    "the directory and start again, it is then empty"
-)
+_DAMAGE = "its files are damaged"
+"""What to do about it who has opened the store knows: whether anything rebuilds it there."""
 _GONE = (
     "the directory above it is gone: mount the disk again, or make the directory, then start again"
 )

@@ -189,9 +189,7 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
     def _refuse_layout(self, why: str) -> NoReturn:
         self.close()
         raise StateStoreCorruptedError(
-            self.name,
-            f"{why}: it is made anew from its changelog; where it has none, delete its directory, "
-            "or give the store another name",
+            self.name, f"{why}: it is to be made anew, or give the store another name"
         )
 
     def _bind_buffer(self) -> None:
