@@ -19,6 +19,8 @@ own with their own stream time, as at run time; Java's driver runs them all as o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
@@ -88,8 +90,7 @@ class TopologyTestDriver:
         self._now_ms = checked_time("wall_clock_ms", wall_clock_ms)
         self._state_directory = None if state_directory is None else Path(state_directory)
         self._temporary: TemporaryDirectory[str] | None = None
-        of_users_own = any(builder.engine is None for builder in topology.stores.values())
-        if state_directory is None and of_users_own:
+        if state_directory is None and any(own.engine is None for own in topology.stores.values()):
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._closed = False
         self._produced, self._offsets = dict[str, list[ProducedRecord]](), dict[str, int]()
@@ -98,12 +99,14 @@ class TopologyTestDriver:
         self._event_loop = EventLoop()
         self._stores = DriverStores(topology.stores, self.get_all_state_stores)
         try:
-            if self._plan.global_subtopologies:
-                self._global_task = self._fill_nothing()
-            for part in self._plan.subtopologies:
-                self._tasks.append(self._task(part))
+            with damage_told():
+                if self._plan.global_subtopologies:
+                    self._global_task = self._fill_nothing()
+                for part in self._plan.subtopologies:
+                    self._begin(part)
         except BaseException:
-            self.close()
+            with suppress(StreamsError):  # It must not hide what failed before.
+                self.close()
             raise
 
     def __enter__(self) -> Self:
@@ -304,20 +307,15 @@ class TopologyTestDriver:
         self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
         self._capture_all(self._global_task.outputs())
 
-    def _task(self, subtopology: Subtopology) -> StreamTask:
-        sources = self._plan.sources_of(subtopology)
-        topics = [self._plan.topic_name(topic) for source in sources for topic in source.topics]
-        task = StreamTask(
-            TaskId(subtopology.id, 0),
-            self._plan,
-            subtopology,
-            [TopicPartition(topic, 0) for topic in topics],
-            self._settings(),
-            lambda _: 0,
-        )
+    def _begin(self, subtopology: Subtopology) -> None:
+        """Open and start a task; it is closed with the driver, also if it does not start."""
+        topics = chain.from_iterable(part.topics for part in self._plan.sources_of(subtopology))
+        read = [TopicPartition(self._plan.topic_name(topic), 0) for topic in topics]
+        task_id, settings = TaskId(subtopology.id, 0), self._settings()
+        task = StreamTask(task_id, self._plan, subtopology, read, settings, lambda _: 0)
         task.open(self._directory_of(str(task.task_id)))
+        self._tasks.append(task)
         task.start({}, self._now_ms)
-        return task
 
     def _directory_of(self, name: str) -> Path:
         root = self._state_directory

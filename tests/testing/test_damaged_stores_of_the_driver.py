@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from pystreams import StateStoreCorruptedError, StreamsBuilder, Topology, serdes
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    StateStoreCorruptedError,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
 
 KEYS = "abcde"
@@ -97,6 +106,29 @@ def test_damage_that_a_record_meets_is_told_until_there_is_a_new_driver(tmp_path
 
     with TopologyTestDriver(counting(), state_directory=tmp_path) as driver:
         assert pipe_all(driver) == [(key, 1) for key in KEYS]
+
+
+def test_damage_that_a_processor_meets_as_it_begins_is_told(tmp_path: Path) -> None:
+    class Reads(Processor[str, str, None, None]):
+        def init(self, context: ProcessorContext[None, None]) -> None:
+            list(context.get_state_store("plain").all())
+
+    builder = StreamsBuilder()
+    plain = Stores.persistent_key_value_store("plain")
+    builder.add_state_store(Stores.key_value_store_builder(plain, serdes.STRING, serdes.STRING))
+    builder.stream("in", **TEXT).process(Reads, stores=["plain"])
+    topology = builder.build()
+    with TopologyTestDriver(topology, state_directory=tmp_path) as driver:
+        driver.get_key_value_store("plain").put("a", random.randbytes(1000).hex())
+        driver.advance_wall_clock_ms(1)
+    values = max(tmp_path.rglob("plain/*.sst"), key=lambda file: file.stat().st_size)
+    content = values.read_bytes()
+    values.write_bytes(content[:20] + b"?" + content[21:])
+
+    with pytest.raises(StateStoreCorruptedError) as told:
+        TopologyTestDriver(topology, state_directory=tmp_path)
+    shutil.rmtree(told_directory(told.value))
+    TopologyTestDriver(topology, state_directory=tmp_path).close()
 
 
 def test_a_damaged_global_store_is_told_and_is_empty_once_it_is_deleted(tmp_path: Path) -> None:
