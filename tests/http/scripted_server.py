@@ -154,7 +154,7 @@ def _listening(
 
     with Server((host, 0), Handler) as server:
         found.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield
