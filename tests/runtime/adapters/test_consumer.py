@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
+
+POLL_S = 60.0
 
 
 @pytest.fixture(params=["classic", "consumer"])
@@ -431,6 +434,16 @@ def test_positions_may_be_set_within_the_callback(application: Application) -> N
     listener.on_assigned = lambda partitions: consumer.start_at(dict.fromkeys(partitions, 25))
     consumer.subscribe([topic], [], listener)
     assert sorted(read(consumer, 50)) == sorted([*range(25, 50), *range(25, 50)])
+
+
+def test_a_poll_ends_behind_a_rebalance_though_nothing_has_come(application: Application) -> None:
+    topic = application.topic()
+    consumer, listener = application.consumer(), Listener()
+    consumer.subscribe([topic], [], listener)
+    with ThreadPoolExecutor() as pool:
+        polled = pool.submit(consumer.poll, 10, POLL_S)
+        assert polled.result(timeout=POLL_S / 2) == []
+    assert listener.assigned == [TopicPartition(topic, 0)]
 
 
 def test_what_the_listener_raises_reaches_the_caller_of_poll(application: Application) -> None:

@@ -72,7 +72,10 @@ def test_a_client_goes_with_its_producer_though_an_error_of_it_is_kept() -> None
 
 @pytest.mark.parametrize("unanswered", [False, True])
 def test_a_coordinator_is_asked_for_when_there_is_a_connection(unanswered: bool) -> None:
-    """Where it has none yet, librdkafka asks half a second later."""
+    """Where it has none yet, librdkafka asks half a second later.
+
+    The first answer may end the connection it came over.
+    """
     calls: list[object] = []
 
     class Client:
@@ -88,7 +91,7 @@ def test_a_coordinator_is_asked_for_when_there_is_a_connection(unanswered: bool)
     init_transactions(client, ["out", "other"], 1.0)
     init_transactions(client, [], 2.0)
 
-    assert calls == ["out", 1.0, 2.0]
+    assert calls == [*["out"] * (1 if unanswered else 2), 1.0, 2.0]
 
 
 def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(

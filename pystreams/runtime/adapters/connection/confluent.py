@@ -51,7 +51,9 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
     """Fence older producers of the same transactional id, as soon as there is a connection.
 
     librdkafka asks for the coordinator at once, and where it is not connected yet, as a new client
-    never is, half a second later. So a question comes first that waits for no more than that.
+    never is, half a second later. So a question comes first that waits for no more than that; and
+    once more: the first answer may put an end to the connection it came over, which was to one of
+    `bootstrap.servers` whose place in the cluster was not known.
 
     Args:
         topics: Some that exist, to ask about; none where none is known.
@@ -62,7 +64,8 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
     """
     if topics:
         with contextlib.suppress(*CLIENT_EXCEPTIONS):
-            client.list_topics(next(iter(topics)), _CONNECT_TIMEOUT_S)
+            for _ in range(2):
+                client.list_topics(next(iter(topics)), _CONNECT_TIMEOUT_S)
     try:
         client.init_transactions(timeout_s)
     finally:
