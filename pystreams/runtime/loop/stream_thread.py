@@ -290,8 +290,7 @@ class StreamThread:
         self._processing.flush_caches()
         committing = self._manager.active.uncommitted()
         failures = self._committer.commit(committing, leaving=leaving)
-        for task in committing:
-            self._manager.active.note(task)
+        self._manager.active.committed(committing)
         self._timing.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}

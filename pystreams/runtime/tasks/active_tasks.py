@@ -6,6 +6,7 @@ says so afterwards (`note`, `ran`), and the task is kept where it belongs:
 - while it may process records, among those that `in_turn` returns;
 - from the first write to the commit in `uncommitted`;
 - while operators of it await answers in `awaiting`;
+- from its start to its first commit among those whose first records are committed at once;
 - with its next punctuation on the wall clock in a heap.
 
 What happens once an iteration or once a run then costs what these are, however many others rest.
@@ -15,6 +16,7 @@ Threads: belongs to the thread of the tasks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -31,6 +33,7 @@ class ActiveTasks:
         self._uncommitted: dict[StreamTask, None] = {}
         self._awaiting: dict[StreamTask, None] = {}
         self._asking: set[StreamTask] = set()
+        self._gone_on: set[StreamTask] = set()
         self._noted: set[StreamTask] = set()
         self._due_ms: dict[StreamTask, int] = {}
         # Entries that are not in `_due_ms` any more are left out when they are met.
@@ -51,8 +54,22 @@ class ActiveTasks:
 
     @property
     def commit_requested(self) -> bool:
-        """Whether a processor of any task has asked for a commit."""
-        return bool(self._asking)
+        """Whether a processor of any task has asked for a commit, or any that went on has begun."""
+        return bool(self._asking) or not self._gone_on.isdisjoint(self._uncommitted)
+
+    def goes_on(self, task: StreamTask) -> None:
+        """Take note that a task goes on where it, or its last owner, was interrupted.
+
+        Readers have waited for it since: they are not to wait for a commit interval more.
+        """
+        self._gone_on.add(task)
+        self.note(task)
+
+    def committed(self, tasks: Iterable[StreamTask]) -> None:
+        """Take note that tasks were committed, or that it was tried."""
+        for task in tasks:
+            self._gone_on.discard(task)
+            self.note(task)
 
     def note(self, task: StreamTask) -> None:
         """Take note that a task was given records, started, wrote or committed."""
@@ -91,6 +108,7 @@ class ActiveTasks:
         self._uncommitted.pop(task, None)
         self._awaiting.pop(task, None)
         self._asking.discard(task)
+        self._gone_on.discard(task)
         self._noted.discard(task)
         if self._due_ms.pop(task, None) is not None:
             # At once, not when they are due: the task is not to be kept in memory until then.

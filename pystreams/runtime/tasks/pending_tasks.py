@@ -32,6 +32,7 @@ class PendingTasks:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._due_ms: dict[TaskId, float] = {}
+        self._arriving: set[TaskId] = set()
         self._failing_since_ms: dict[TaskId, float] = {}
         self._restoring_since_ms: dict[TaskId, float] = {}
         self._told_ms: dict[TaskId, float] = {}
@@ -51,6 +52,17 @@ class PendingTasks:
     def add(self, task_id: TaskId) -> None:
         """Let a task be tried at once."""
         self._due_ms[task_id] = 0.0
+
+    def arrives(self, task_id: TaskId) -> None:
+        """Let a task be tried at once that has come with a share of the partitions."""
+        self._arriving.add(task_id)
+        self.add(task_id)
+
+    def arrived(self, task_id: TaskId) -> bool:
+        """Return whether a task that starts does so for the first time since it has come."""
+        first = task_id in self._arriving
+        self._arriving.discard(task_id)
+        return first
 
     def began(self, task_id: TaskId) -> None:
         """Note that a task waits for nobody at this moment: it restores, or runs."""
@@ -75,6 +87,7 @@ class PendingTasks:
 
     def forget(self, task_id: TaskId) -> None:
         """Forget a task that is closed."""
+        self._arriving.discard(task_id)
         self.began(task_id)
         self.went_on(task_id)
 

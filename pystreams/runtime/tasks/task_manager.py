@@ -149,7 +149,7 @@ class TaskManager:
                 self._make(task_id, needed)
             elif task.state is TaskState.SUSPENDED:
                 task.revive()
-                self._pending.add(task_id)
+                self._pending.arrives(task_id)
         for task in list(self.tasks.values()):
             if task.state is TaskState.SUSPENDED:
                 self.close(task)
@@ -351,7 +351,8 @@ class TaskManager:
             self.revive([task])
             raise RetriableClientError(str(error)) from error
         self._pending.went_on(task.task_id)
-        self.active.note(task)
+        first = self._pending.arrived(task.task_id) and bool(committed)
+        (self.active.goes_on if first else self.active.note)(task)
         self._changes += 1
         _log.debug(
             "task running",
@@ -382,7 +383,7 @@ class TaskManager:
         self.created_tasks += 1
         for partition in task.partitions:
             self._task_of[partition] = task
-        self._pending.add(task_id)
+        self._pending.arrives(task_id)
 
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
         found = dict.fromkeys(map(self._task_of.get, partitions))
