@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.broker.state import test_last_copies as broker
 from tests.runtime.adapters import test_state_directory as directories
 from tests.runtime.core import test_internal_topics as policies
+from tests.simulation.state import test_damaged_last_copies as last_copies
 from tests.simulation.state import test_damaged_stores as damaged
 from tests.simulation.state import test_lost_changelogs as lost
 from tests.simulation.state.damaging import DAMAGES
@@ -39,6 +40,9 @@ TESTS: dict[str, Callable[..., object]] = {
     ),
     "a changelog was cut off beyond the store's offset": (
         lost.test_by_default_the_application_stops_with_the_choices_at_every_start
+    ),
+    "a changelog was deleted or cut off, and the store is damaged": (
+        last_copies.test_a_damaged_store_whose_changelog_is_gone_as_well_stops_until_the_command_of_the_message_ran
     ),
     "a changelog was cut off, and the store holds all of it": (
         lost.test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_says_so

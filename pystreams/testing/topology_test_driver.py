@@ -274,6 +274,7 @@ class TopologyTestDriver:
         for task in self._tasks:
             restore_stores(task.state_manager, changelogs)
             task.revive()
+            task.state_manager.rebuild_all()
             task.start({}, self._now_ms)
         if self._tracer is not None:
             self._tracer.restored(changelogs)
@@ -315,6 +316,7 @@ class TopologyTestDriver:
         task = StreamTask(task_id, self._plan, subtopology, read, settings, lambda _: 0)
         task.open(self._directory_of(str(task.task_id)))
         self._tasks.append(task)
+        task.state_manager.rebuild_all()
         task.start({}, self._now_ms)
 
     def _directory_of(self, name: str) -> Path:

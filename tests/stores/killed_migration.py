@@ -19,6 +19,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from pystreams import StoreBuilder, Stores, serdes
+from pystreams.runtime.state.known_changelogs import FILE
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from tests.stores.managed import TASK, opened
 
@@ -50,7 +51,9 @@ def found(manager: ProcessorStateManager, directory: Path) -> dict[str, Any]:
             name: store._buffer._engine.metadata().get(b"position", b"").hex()
             for name, store in stores.items()
         },
-        "files": sorted(path.name for path in directory.iterdir() if path.is_file()),
+        "files": sorted(
+            path.name for path in directory.iterdir() if path.is_file() and path.name != FILE
+        ),
     }
 
 

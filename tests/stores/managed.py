@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pystreams import StoreBuilder, StoreEnvironment, TaskId, TopicPartition
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.contracts.state_store import RocksDBConfigSetter
 
 TASK = TaskId(0, 0)
+ALL_OF_IT = OffsetRange(0, 1 << 40, 1 << 40)
+"""What a broker holds of a changelog that has lost nothing."""
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -44,11 +47,18 @@ def manager_of(
     return ProcessorStateManager(TASK, stores, StoreSettings(environment))
 
 
+def look_at_changelogs(manager: ProcessorStateManager) -> None:
+    """Do what the runtime does before it restores: the broker holds all of each changelog."""
+    for held in manager.changelogs():
+        manager.check_of(held).first_offset_to_restore(ALL_OF_IT)
+
+
 def opened(
     directory: Path, *builders: StoreBuilder, exactly_once: bool = False, **others: Any
 ) -> ProcessorStateManager:
     manager = manager_of(*builders, exactly_once=exactly_once, **others)
     manager.open(directory)
+    look_at_changelogs(manager)
     return manager
 
 

@@ -14,6 +14,7 @@ from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import STRING
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from tests.stores.managed import look_at_changelogs
 
 TASK = TaskId(0, 0)
 
@@ -28,6 +29,7 @@ def opened(directory: Path, *, logged: bool = True) -> ProcessorStateManager:
         TASK, stores, StoreSettings(StoreEnvironment(application_id="app"))
     )
     manager.open(directory)
+    look_at_changelogs(manager)
     return manager
 
 

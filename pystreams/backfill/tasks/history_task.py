@@ -120,6 +120,7 @@ class HistoryTask:
         self._topic_in_turn: str | None = None
         self._task.time.go_on(settings.now_ms)
         self._task.open(directory)
+        self._task.state_manager.rebuild_all()
         self._task.start(start, settings.now_ms)
         holds, caches = self._task.held.possible, settings.cache_max_bytes > 0
         # What is held back goes on with the turn of its own record.

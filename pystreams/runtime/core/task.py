@@ -140,7 +140,7 @@ class StreamTask:
         self._use(self._new_context())
         self._group.clear()
         if isinstance(self.trouble, StateStoreCorruptedError):
-            self.state_manager.rebuild_damaged(self.trouble)
+            self.state_manager.found_damaged(self.trouble)
         self.trouble = None
         self.state_manager.rollback()
         self._uncommitted_work = False

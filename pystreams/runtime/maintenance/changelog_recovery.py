@@ -17,10 +17,16 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.changelog_loss import ANOTHER_TOPIC, why_not_continued
+from pystreams.runtime.state.changelog_loss import (
+    ANOTHER_TOPIC,
+    why_not_continued,
+    why_not_rebuilt,
+)
 from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
+from pystreams.runtime.state.known_changelogs import known_changelogs
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
 from pystreams.runtime.state.managed_store import expires
+from pystreams.runtime.state.told_losses import is_told
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.engines.stored_offsets import stored_offset
 from pystreams.topology.graph.topology import Topology
@@ -126,8 +132,11 @@ class Recovery:
     ) -> StoreFinding:
         changelog = TopicPartition(self._plan.changelog_topic(store), task_id.partition)
         damage, identity = None, ChangelogIdentity()
+        exactly_once = self._config.processing_guarantee.exactly_once
         try:
-            last_offset, identity.stored = stored_offset(directory, store, changelog)
+            last_offset, identity.stored = stored_offset(
+                directory, store, changelog, exactly_once=exactly_once
+            )
         except StateStoreCorruptedError as error:
             last_offset, damage = None, str(error)
         if last_offset is None:
@@ -140,15 +149,38 @@ class Recovery:
         trouble, last_copy = self._verdict(store, last_offset, held)
         if identity.is_another and last_offset is not None:
             trouble, last_copy = ANOTHER_TOPIC, True
+        if damage is not None:
+            lost = self._why_not_rebuilt(directory, store, identity, held)
+            trouble, last_copy = damage, lost is not None
+            if lost is not None:
+                trouble = f"{lost}; and it can't be kept: {damage}"
         return StoreFinding(
             task_id=task_id,
             store=store,
             changelog=changelog,
             last_offset=last_offset,
             held=held,
-            trouble=damage or trouble,
-            last_copy=last_copy and damage is None,
+            trouble=trouble,
+            last_copy=last_copy,
             decision=read_decision(directory, store),
+        )
+
+    def _why_not_rebuilt(
+        self, directory: Path, store: str, identity: ChangelogIdentity, held: OffsetRange | None
+    ) -> str | None:
+        """Return why a damaged store is not rebuilt from its changelog; None if it is."""
+        known = known_changelogs(directory)
+        if held is None:
+            # It is made anew, empty, before the application starts.
+            return None if known.is_new(store) else "its changelog does not exist"
+        return why_not_rebuilt(
+            known,
+            store,
+            identity,
+            held,
+            damaged=True,
+            may_begin_later=expires(self._plan.topology.stores[store])
+            or is_told(directory, store, held.beginning, identity, lost=True),
         )
 
     def _verdict(

@@ -11,11 +11,14 @@ windows and sessions have a retention, so that theirs moves as time goes by: wha
 expired, and the store is restored from the beginning, unless the topic is another. Elsewhere a
 store that its changelog can't continue is the last copy of what that has lost. It is not touched
 until somebody decides.
+
+A store that is damaged, or can't be trusted, has no offset to hold against that. It is rebuilt if
+its changelog is the same topic as before, from its beginning on; else it is such a last copy too,
+though one that can't be kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +27,13 @@ from pystreams.errors import ChangelogLossError, RetriableClientError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.state.known_changelogs import KnownChangelogs
 from pystreams.runtime.state.loss_decisions import forget_decision, read_decision, write_decision
-from pystreams.runtime.state.managed_store import ManagedStore
+from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
+from pystreams.runtime.state.store_rebuilds import StoreRebuilds
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.state.told_losses import is_told, note_told
+from pystreams.stores.contracts.state_store import ChangelogIdentity
 
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
@@ -40,14 +46,14 @@ class ChangelogCheck:
 
     Attributes:
         settings: What the store was opened with.
-        rebuild: Wipes it, to be restored from the changelog's beginning.
+        rebuilds: Wipes it, to be restored from the changelog's beginning.
     """
 
     task_id: TaskId
     directory: Path
     settings: StoreSettings
     managed: ManagedStore
-    rebuild: Callable[[], object]
+    rebuilds: StoreRebuilds
 
     @property
     def _where(self) -> dict[str, str]:
@@ -66,27 +72,40 @@ class ChangelogCheck:
             RetriableClientError: The store's last transaction can't be read yet; ask again.
             ChangelogLossError: The store is the last copy, and nobody has decided about it.
         """
-        managed, directory = self.managed, self.directory
+        first_offset = self._first_to_restore(held)
+        self.rebuilds.note_topic(self.managed)
+        return first_offset
+
+    def first_offset_to_follow(self, held: OffsetRange) -> int:
+        """Return where a store goes on that is kept for others, who decide what becomes of it.
+
+        Raises:
+            RetriableClientError: The store's last transaction can't be read yet; ask again.
+            ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
+        """
+        first_offset = self._first_to_follow(held)
+        self.rebuilds.note_topic(self.managed)
+        return first_offset
+
+    def _first_to_restore(self, held: OffsetRange) -> int:
+        managed, directory, store = self.managed, self.directory, self.managed.builder.name
         if managed.from_source:
             return self._first_of_source(held)
-        position, store = managed.next_offset(), managed.builder.name
         decision = read_decision(directory, store)
         if decision is None:
-            if position is None:
-                self._tell_what_is_gone(held)
-                return held.beginning
-            reason = self._why_not_continued(position, held)
-            if reason is None:
-                return max(position, held.beginning)
-            if self._has_expired(position, held):
-                self._rebuild_from_changelog(reason)
-                return held.beginning
+            goes_on, reason = self._undecided(held)
+            if goes_on is not None:
+                if managed.next_offset() is None:
+                    self._tell_what_is_gone(held)
+                return goes_on
             decision = self.settings.changelog_loss_policy
             if decision is ChangelogLossPolicy.STOP:
                 raise self._last_copy(reason, held)
+            self._check_can_be_kept(decision)
             write_decision(directory, store, decision)
         else:
             reason = f"so it was decided ({decision.value})"
+            self._check_can_be_kept(decision)
         note_told(directory, store, held.beginning, managed.identity, lost=True)
         if decision is ChangelogLossPolicy.KEEP:
             managed.logs_anew = decision
@@ -98,45 +117,80 @@ class ChangelogCheck:
         if decision is ChangelogLossPolicy.EMPTY:
             managed.logs_anew = decision
         else:
+            self.rebuilds.note_topic(managed)
             forget_decision(directory, store)
         return held.beginning
 
-    def first_offset_to_follow(self, held: OffsetRange) -> int:
-        """Return where a store goes on that is kept for others, who decide what becomes of it.
-
-        Raises:
-            RetriableClientError: The store's last transaction can't be read yet; ask again.
-            ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
-        """
-        managed = self.managed
-        if managed.from_source:
+    def _first_to_follow(self, held: OffsetRange) -> int:
+        if self.managed.from_source:
             return self._first_of_source(held)
-        position, store = managed.next_offset(), managed.builder.name
-        decision = read_decision(self.directory, store)
+        decision = read_decision(self.directory, self.managed.builder.name)
         if decision is not None:
             raise self._last_copy(f"it was decided ({decision.value})", held)
+        goes_on, reason = self._undecided(held)
+        if goes_on is None:
+            raise self._last_copy(reason, held)
+        return goes_on
+
+    def _undecided(self, held: OffsetRange) -> tuple[int | None, str]:
+        """Return where a store goes on of which nobody has decided anything.
+
+        Returns:
+            None, and the reason, if it is a last copy.
+        """
+        managed = self.managed
+        if managed.rebuild_reason is not None:
+            reason = self._why_not_rebuilt(managed.rebuild_reason, held)
+            if reason is not None:
+                return None, reason
+            self.rebuilds.rebuild(managed)
+        position = managed.next_offset()
         if position is None:
-            return held.beginning
+            return held.beginning, ""
         reason = self._why_not_continued(position, held)
         if reason is None:
-            return max(position, held.beginning)
-        if not self._has_expired(position, held):
-            raise self._last_copy(reason, held)
-        self._rebuild_from_changelog(reason)
-        return held.beginning
+            return max(position, held.beginning), ""
+        if self._has_expired(position, held):
+            self._rebuild_from_changelog(reason)
+            return held.beginning, ""
+        return None, reason
 
-    def cannot_be_kept(self, damage: object) -> ChangelogLossError:
-        """Return what is told of a store that was to be kept and logged anew, and is damaged."""
+    def _why_not_rebuilt(self, rebuild: RebuildReason, held: OffsetRange) -> str | None:
+        """Return why a store that can't be used is not rebuilt from its changelog."""
+        managed, store = self.managed, self.managed.builder.name
+        return why_not_rebuilt(
+            self.rebuilds.known,
+            store,
+            managed.identity,
+            held,
+            damaged=rebuild.damaged,
+            may_begin_later=managed.expires
+            # What was decided about, or gone together with the store, is not in the store either.
+            or is_told(self.directory, store, held.beginning, managed.identity, lost=True),
+        )
+
+    def _check_can_be_kept(self, decision: ChangelogLossPolicy) -> None:
+        rebuild = self.managed.rebuild_reason
+        if decision is ChangelogLossPolicy.KEEP and rebuild is not None:
+            raise self.cannot_be_kept(rebuild.why, rebuild.what)
+
+    def cannot_be_kept(self, why: object, what: str = "damaged") -> ChangelogLossError:
+        """Return what is told of a store that was to be kept and logged anew, and can't be."""
+        changelog = self.managed.changelog
+        return self._useless_copy(
+            f"it was to be kept, and can't be logged anew to {changelog}: it is {what}", why
+        )
+
+    def _useless_copy(self, what: str, why: object) -> ChangelogLossError:
         managed = self.managed
         error = ChangelogLossError(
             managed.builder.name,
-            f"task {self.task_id}: it was to be kept, and can't be logged anew to "
-            f"{managed.changelog}: its files are damaged. It is the last copy of what the "
-            "changelog has lost, and was not touched. Copy its directory first if you want to "
-            "look for what can still be read. Then decide anew: "
-            f"{self._command(ChangelogLossPolicy.RESTORE)} wipes it and restores what the "
-            "changelog holds; --choose empty starts empty. Then start again, without "
-            f"changelog.loss.policy=keep. The damage: {damage}",
+            f"task {self.task_id}: {what}. It is the last copy of what the changelog has lost, and "
+            "was not touched. Copy its directory first if you want to look for what can still be "
+            f"read. Then decide: {self._command(ChangelogLossPolicy.RESTORE)} wipes it and "
+            "restores what the changelog holds; --choose empty starts empty. Then start again. Or "
+            "start once with changelog.loss.policy=restore or empty, for all such stores. What is "
+            f"wrong with it: {why}",
         )
         error.changelog = managed.changelog
         return error
@@ -147,7 +201,7 @@ class ChangelogCheck:
         if position is None:
             return held.beginning
         if self.managed.identity.is_another or position > held.high_watermark:
-            self.rebuild()
+            self.rebuilds.wipe(self.managed)
             _log.warning(
                 "state store is rebuilt from its source topic",
                 **self._where,
@@ -215,11 +269,14 @@ class ChangelogCheck:
         )
 
     def _rebuild_from_changelog(self, reason: str) -> None:
-        self.rebuild()
+        self.rebuilds.wipe(self.managed)
         _log.warning("state store is rebuilt from its changelog", **self._where, reason=reason)
 
     def _last_copy(self, reason: str, held: OffsetRange) -> ChangelogLossError:
-        managed = self.managed
+        managed, rebuild = self.managed, self.managed.rebuild_reason
+        if rebuild is not None:
+            lost = f"{managed.changelog} may not hold all of it: {reason}"
+            return self._useless_copy(f"it is {rebuild.what}, and {lost}", rebuild.why)
         last_offset = managed.committed_offset()
         found = (
             f"only the offsets {held.beginning} to {held.high_watermark - 1}"
@@ -265,5 +322,39 @@ def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool
         return (
             f"the changelog now begins at {held.beginning}, after its next offset {next_offset}: "
             "what is between was deleted, by retention or by hand"
+        )
+    return None
+
+
+def why_not_rebuilt(
+    known: KnownChangelogs,
+    store: str,
+    identity: ChangelogIdentity,
+    held: OffsetRange,
+    *,
+    damaged: bool,
+    may_begin_later: bool,
+) -> str | None:
+    """Return why a changelog may not hold all of a store that can't be used; None if it does.
+
+    Args:
+        known: What was noted beside the stores of its task.
+        identity: Which topic its data is of, as far as it says that itself; and which it is now.
+        held: What the broker holds of the changelog.
+        damaged: Whether nothing of the store can be trusted, not even that it may be empty.
+        may_begin_later: Whether the beginning of the changelog may be gone and was not lost.
+    """
+    if known.is_new(store) and identity.stored is None:
+        return None
+    topic = known.topic_of(store) or identity.stored
+    is_known = None not in {topic, identity.current}
+    if is_known and topic != identity.current:
+        return ANOTHER_TOPIC
+    if damaged and not is_known and held.high_watermark == 0:
+        return "the changelog is empty, and may be another topic than the one of before"
+    if held.beginning > 0 and not may_begin_later:
+        return (
+            f"the changelog now begins at {held.beginning}: what was before that was deleted, by "
+            "retention or by hand"
         )
     return None

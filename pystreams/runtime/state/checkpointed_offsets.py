@@ -22,6 +22,7 @@ from pathlib import Path
 from pystreams.errors import StateStoreError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.state import known_changelogs
 from pystreams.stores.files.checkpoint_file import (
     CheckpointFileError,
     read_checkpoint,
@@ -178,8 +179,10 @@ def delete(file: Path) -> None:
 
 
 def holds_state(task_directory: Path) -> bool:
-    """Return whether a task's directory holds anything but its lock."""
+    """Return whether a task's directory holds anything of its stores."""
     try:
-        return any(entry.name != ".lock" for entry in task_directory.iterdir())
+        return any(
+            entry.name not in {".lock", known_changelogs.FILE} for entry in task_directory.iterdir()
+        )
     except FileNotFoundError:
         return False

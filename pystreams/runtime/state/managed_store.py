@@ -34,6 +34,21 @@ class StoreSource:
     reads: ReadsSource | None
 
 
+@dataclass(frozen=True, slots=True)
+class RebuildReason:
+    """Why a store is to be wiped and restored.
+
+    Attributes:
+        what: What it is, after "it is".
+        why: What was found.
+        damaged: Whether its files are damaged.
+    """
+
+    what: str
+    why: str
+    damaged: bool = False
+
+
 class ManagedStore:
     """One store and its changelog.
 
@@ -54,6 +69,8 @@ class ManagedStore:
         ahead: Whether a store that is not transactional was written to since the last commit, as
             far as its changelog records were sent.
         damages: How often it was found damaged since the last commit.
+        rebuild_reason: Why it is to be rebuilt, if so: it is closed until its changelog was looked
+            at.
         logs_anew: Whether, once it is restored, all that it holds is to be logged anew (KEEP), or
             deleted from its changelog (EMPTY).
         identity: Which topic its offset is of.
@@ -79,6 +96,7 @@ class ManagedStore:
         self.checkpoint: StoreCheckpoint | None = None
         self.ahead = False
         self.damages = 0
+        self.rebuild_reason: RebuildReason | None = None
         self.logs_anew: ChangelogLossPolicy | None = None
         self.identity = ChangelogIdentity()
         self.source = source
@@ -105,7 +123,7 @@ class ManagedStore:
         clean = False
         try:
             self.store.close()
-            clean = not self.holds_uncommitted()
+            clean = self.rebuild_reason is None and not self.holds_uncommitted()
         except StreamsError:
             raise
         except Exception as error:
@@ -126,6 +144,8 @@ class ManagedStore:
 
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
+        if self.rebuild_reason is not None:
+            return None
         if self.checkpoint is not None:
             return self.checkpoint.offset
         return None if self.changelog is None else self.store.committed_offset(self.changelog)

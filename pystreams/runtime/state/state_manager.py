@@ -8,7 +8,8 @@ on the changelog's buffer, and `commit` hands it to the store together with the 
 that does not manage its offsets, `StoreCheckpoint` does.
 
 Under exactly-once a store that is not transactional can't go back to the last commit. After a
-rollback, or an end that was not a clean one, it is wiped and restored, that store alone.
+rollback, or an end that was not a clean one, it is wiped and restored, that store alone; as one is
+that is damaged. Until its changelog was looked at it is closed: see `store_rebuilds`.
 
 Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic Checkpointing".
 """
@@ -22,9 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pystreams.errors import StateStoreCorruptedError, StateStoreError
+from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.kernel.loggers import get_logger
 from pystreams.record import (
     NO_RECORD,
     ConsumedMessage,
@@ -40,15 +40,13 @@ from pystreams.runtime.state.checkpointed_offsets import holds_state
 from pystreams.runtime.state.managed_store import ManagedStore, StoreSource
 from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
 from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.state.store_rebuilds import StoreRebuilds
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters
 from pystreams.stores.contracts.key_value import StateStore, StateStoreContext
+from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.store_builder import StoreBuilder
-
-_DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
-
-_log = get_logger("pystreams.stores")
 
 
 class ProcessorStateManager:
@@ -103,6 +101,7 @@ class ProcessorStateManager:
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
         self._bytes = StoreBytes(settings.ledger, measured)
         restorable = self._by_changelog.values()
+        self._rebuilds = StoreRebuilds(task_id, settings, self._init)
         through = [managed for managed in restorable if not managed.store.transactional]
         self._writing_through = [managed for managed in through if not managed.from_source]
         self._written_by_sources = [managed for managed in through if managed.from_source]
@@ -115,19 +114,27 @@ class ProcessorStateManager:
         """
         self.directory = task_directory
         had_state = holds_state(task_directory)
+        rebuilds, restored = self._rebuilds, self._by_changelog.values()
+        rebuilds.open(task_directory, restored, had_state=had_state)
         try:
             for managed in self._stores.values():
                 self._open(managed, had_state=had_state)
             take_in_task_checkpoint(
-                self.task_id, task_directory, self._by_changelog, self._holds_data, self._init
+                self.task_id, task_directory, self._by_changelog, rebuilds.holds_data, self._init
             )
             if had_state:
-                self._rebuild_untrusted()
+                rebuilds.check_trust(restored)
+            rebuilds.adopt(restored)
         except BaseException:
             with suppress(Exception):  # What came first is told.
                 self.close()
             raise
-        self.positions.open({name: store.position for name, store in self.stores().items()})
+        self.positions.open(
+            {
+                name: Position() if managed.rebuild_reason else managed.store.position
+                for name, managed in self._stores.items()
+            }
+        )
 
     def store(self, name: str) -> Any:
         """Return a store by name, as processors see it."""
@@ -164,7 +171,8 @@ class ProcessorStateManager:
 
     def is_empty(self, changelog: TopicPartition) -> bool:
         """Return whether a store holds nothing of its changelog yet."""
-        return self._by_changelog[changelog].committed_offset() is None
+        managed = self._by_changelog[changelog]
+        return managed.rebuild_reason is None and managed.committed_offset() is None
 
     def identify(self, changelog: TopicPartition, topic_id: str | None) -> None:
         """Take note of the id of the topic that is a changelog now; None if it has none."""
@@ -172,8 +180,8 @@ class ProcessorStateManager:
 
     def check_of(self, changelog: TopicPartition) -> ChangelogCheck:
         """Return what tells whether a changelog can continue its store, and from where."""
-        managed, rebuild = self._by_changelog[changelog], partial(self.rebuild, changelog)
-        return ChangelogCheck(self.task_id, self.directory, self.settings, managed, rebuild)
+        managed = self._by_changelog[changelog]
+        return ChangelogCheck(self.task_id, self.directory, self.settings, managed, self._rebuilds)
 
     def is_source(self, changelog: TopicPartition) -> bool:
         """Return whether what a store is restored from is input: it is, as far as committed."""
@@ -206,18 +214,16 @@ class ProcessorStateManager:
             managed.checkpoint.moved(last_offset)
 
     def rebuild(self, changelog: TopicPartition) -> str:
-        """Wipe one store so that it is restored from the changelog's beginning.
-
-        Returns:
-            The store's name.
-        """
+        """Wipe one store, to be restored from the changelog's beginning; return its name."""
         managed = self._by_changelog[changelog]
-        if managed.checkpoint is not None:
-            managed.checkpoint.forget()
-        managed.store.destroy()
-        managed.ahead = False
-        self._init(managed)
+        self._rebuilds.wipe(managed)
         return managed.builder.name
+
+    def rebuild_all(self) -> None:
+        """Wipe the stores that are to be rebuilt, where no broker has changelogs to look at."""
+        for managed in self._by_changelog.values():
+            if managed.rebuild_reason is not None:
+                self._rebuilds.rebuild(managed)
 
     def to_log_anew(self) -> ManagedStore | None:
         """Return the next store that is to be logged anew before the task starts, if any is."""
@@ -234,24 +240,17 @@ class ProcessorStateManager:
         if managed.checkpoint is not None:
             managed.checkpoint.take_in(last_offset)
 
-    def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
-        """Wipe the store that an error says is damaged, to be restored; the task starts anew.
+    def found_damaged(self, error: StateStoreCorruptedError) -> None:
+        """Have the store rebuilt that an error says is damaged: `check_of` does it.
 
         Raises:
             StateStoreCorruptedError: It has no changelog.
             StateStoreError: It was found damaged again and again; or can't be wiped.
         """
         managed = self._stores.get(error.store)
-        if managed is None or managed.changelog is None or self.settings.damage_cure:
-            raise error if managed is None else error.with_cure(self.settings.cure)
-        managed.damages += 1
-        if managed.damages > _DAMAGES_MAX:
-            message = (
-                f"task {self.task_id}: damaged {managed.damages} times before a commit: check the "
-                f"disk and the memory, or set another state.dir. The last time: {error}"
-            )
-            raise StateStoreError(error.store, message) from error
-        self._rebuild_because(managed, str(error), "damaged")
+        if managed is None:
+            raise error
+        self._rebuilds.found_damaged(managed, error)
 
     # ------------------------------------------------------------------ commit
 
@@ -305,14 +304,15 @@ class ProcessorStateManager:
         for managed in self._stores.values():
             holds_uncommitted = managed.holds_uncommitted()
             try:
-                managed.store.rollback()
+                if managed.rebuild_reason is None:
+                    managed.store.rollback()
             except StateStoreCorruptedError as error:
-                self.rebuild_damaged(error)
+                self.found_damaged(error)
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
             if holds_uncommitted and self.settings.environment.exactly_once:
-                self._rebuild_because(managed, "it can't go back to the last commit")
+                self._rebuilds.ask_for(managed, "it can't go back to the last commit")
         self.positions.rolled_back()
         self.measure()
 
@@ -326,60 +326,14 @@ class ProcessorStateManager:
     # ------------------------------------------------------------------ inside
 
     def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
-        """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
+        """Open a store; one whose files are damaged is to be rebuilt, if it has a changelog."""
         if managed.checkpoint is not None:
             managed.checkpoint.open(self.directory, had_state=had_state)
         try:
             self._init(managed)
         except StateStoreCorruptedError as error:
-            self.rebuild_damaged(error)
-        if managed.was_restored_otherwise():
-            self._rebuild_because(managed, "it had a changelog, which is its source topic now")
-        known = managed.checkpoint is not None and managed.checkpoint.offset is not None
-        if known and self._holds_data(managed) is False:
-            self._rebuild_because(managed, "it is empty, and its checkpoint file tells of data")
-
-    def _rebuild_untrusted(self) -> None:
-        """Wipe stores that may hold data of which nobody knows where it ends."""
-        for managed in self._by_changelog.values():
-            if managed.checkpoint is not None:
-                if managed.checkpoint.suspect:
-                    reason = "it is not known how far it is: it is new, or was not closed in order"
-                    self._rebuild_because(managed, reason)
-            elif (
-                self.settings.environment.exactly_once
-                and managed.store.persistent
-                and managed.committed_offset() is None
-                and self._may_hold_data(managed)
-            ):
-                self._rebuild_because(managed, "it holds data without an offset")
-
-    def _holds_data(self, managed: ManagedStore) -> bool | None:
-        """Return whether a store holds anything, None if it can't tell."""
-        try:
-            return managed.store.holds_data()
-        except StateStoreCorruptedError as error:
-            self.rebuild_damaged(error)
-            return False
-
-    def _may_hold_data(self, managed: ManagedStore) -> bool:
-        """Return whether there may be data in a store, which has no offset."""
-        known = self._holds_data(managed)
-        # The data of one that is transactional comes with an offset.
-        return not managed.store.transactional if known is None else known
-
-    def _rebuild_because(
-        self, managed: ManagedStore, reason: str, what: str = "not to be trusted"
-    ) -> None:
-        assert managed.changelog is not None, "without a changelog there is nothing to build from"
-        _log.warning(
-            f"state store is {what} and rebuilt from its changelog",
-            task=str(self.task_id),
-            store=managed.builder.name,
-            changelog=str(managed.changelog),
-            reason=reason,
-        )
-        self.rebuild(managed.changelog)
+            self.found_damaged(error)
+        self._rebuilds.check_opened(managed)
 
     def _init(self, managed: ManagedStore) -> None:
         managed.store.init(

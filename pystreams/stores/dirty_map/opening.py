@@ -23,6 +23,7 @@ from pystreams.stores.files.checkpoint_file import CheckpointFileError, read_che
 from pystreams.stores.files.metadata import OPEN, POSITION, STATUS, pack_long
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pystreams.stores.contracts.key_value import (
@@ -55,7 +56,7 @@ def open_engine(
         _check_entries(store, metadata)
         # Without a changelog there is nothing to rebuild it from: what it holds is the best left.
         if context.environment.exactly_once and context.changelog is not None:
-            _check_status(store, metadata)
+            check_status(store, metadata)
     except StateStoreCorruptedError:
         engine.close()
         raise
@@ -113,7 +114,12 @@ def _check_entries(store: str, metadata: dict[bytes, bytes]) -> None:
             )
 
 
-def _check_status(store: str, metadata: dict[bytes, bytes]) -> None:
+def check_status(store: str, metadata: Mapping[bytes, bytes]) -> None:
+    """Refuse a store that was written through to and not closed; under exactly-once.
+
+    Raises:
+        StateStoreCorruptedError: It was.
+    """
     if metadata.get(STATUS) == pack_long(OPEN):
         raise StateStoreCorruptedError(
             store,

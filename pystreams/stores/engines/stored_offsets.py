@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pystreams.stores.dirty_map.opening import check_status
 from pystreams.stores.engines.rocksdb.metadata import read_metadata
 from pystreams.stores.files.metadata import CHANGELOG_ID, OFFSET_UNKNOWN, unpack_long
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def stored_offset(
-    task_directory: Path, store: str, changelog: TopicPartition
+    task_directory: Path, store: str, changelog: TopicPartition, *, exactly_once: bool
 ) -> tuple[int | None, bytes | None]:
     """Return the offset of the last changelog record in a RocksDB store, and its topic's identity.
 
@@ -22,12 +23,16 @@ def stored_offset(
 
     Args:
         task_directory: The task's directory, which nobody has open.
+        exactly_once: Whether what is not committed must leave no trace.
 
     Raises:
-        StateStoreError: It can't be read, or is damaged.
+        StateStoreError: It can't be read, or is damaged; or was not closed, which can't be trusted
+            under exactly-once.
     """
     directory = task_directory / "rocksdb" / store
     metadata = read_metadata(store, directory)
+    if exactly_once:
+        check_status(store, metadata)
     packed = metadata.get(str(changelog).encode())
     offset = OFFSET_UNKNOWN if packed is None else int(unpack_long(packed)[0])
     return None if offset == OFFSET_UNKNOWN else offset, metadata.get(CHANGELOG_ID)

@@ -148,6 +148,7 @@ class SimulatedDisk:
         if self._locks.setdefault(task_id, owner) != owner:
             raise TaskLockedError(task_id, str(directory))
         self.asked_for.discard(task_id)
+        directory.mkdir(parents=True, exist_ok=True)
         return directory
 
     def global_directory(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import StateStoreError, TopicPartition
+from pystreams import ChangelogLossError, StateStoreError, TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.stores.files.checkpoint_file import (
@@ -26,7 +26,15 @@ from tests.stores.custom import (
     TellingStore,
     files_of,
 )
-from tests.stores.managed import changelog, commit, in_another_process, opened, send
+from tests.stores.managed import (
+    changelog,
+    commit,
+    in_another_process,
+    look_at_changelogs,
+    manager_of,
+    opened,
+    send,
+)
 
 CUSTOM = changelog("custom")
 OTHER = changelog("other")
@@ -199,6 +207,7 @@ def test_exactly_once_a_rollback_wipes_and_restores_it_alone(tmp_path: Path) -> 
 
     with capture_logs() as logs:
         manager.rollback()
+        look_at_changelogs(manager)
 
     assert rebuilt(logs) == ["custom"]
     assert manager.restore_positions() == {CUSTOM: None, OTHER: 1, changelog("keeping"): 1}
@@ -256,6 +265,38 @@ def test_killed_exactly_once_it_is_wiped_and_restored(tmp_path: Path) -> None:
     assert again.restore_positions() == {CUSTOM: None}
     assert content(again) == []
     again.close()
+
+
+def in_topic(directory: Path, topic_id: str) -> ProcessorStateManager:
+    """Open its state where its changelog is the topic of that id."""
+    manager = manager_of(CustomStore("custom", SqliteStore), exactly_once=True)
+    manager.open(directory)
+    manager.identify(CUSTOM, topic_id)
+    return manager
+
+
+def killed_in_the_first_topic(directory: str) -> None:
+    manager = in_topic(Path(directory), "first")
+    look_at_changelogs(manager)
+    put(manager, "a")
+    commit(manager, custom=0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_killed_exactly_once_it_is_not_wiped_when_its_changelog_was_made_again_meanwhile(
+    tmp_path: Path,
+) -> None:
+    assert in_another_process(killed_in_the_first_topic, tmp_path) is None
+
+    for _ in range(2):
+        manager = in_topic(tmp_path, "second")
+        with pytest.raises(ChangelogLossError, match="its offset is of another topic"):
+            look_at_changelogs(manager)
+        manager.close()
+
+    kept = start(tmp_path)
+    assert content(kept) == ["a"]
+    kept.close()
 
 
 def killed_early(directory: str) -> None:

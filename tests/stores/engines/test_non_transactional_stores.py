@@ -26,6 +26,7 @@ from pystreams import (
 )
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.engines.stored_offsets import stored_offset
 from pystreams.stores.files.metadata import CLOSED, OPEN, STATUS, pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing import TopologyTestDriver
@@ -38,7 +39,14 @@ from tests.contract.every_kind import (
     STEP_MS,
     Slots,
 )
-from tests.stores.managed import changelog, commit, in_another_process, opened, send
+from tests.stores.managed import (
+    changelog,
+    commit,
+    in_another_process,
+    look_at_changelogs,
+    opened,
+    send,
+)
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 ENGINES = list(StoreEngine)
@@ -270,6 +278,7 @@ def test_under_exactly_once_a_rollback_rebuilds_it_alone(
 
     with capture_logs() as logs:
         manager.rollback()
+        look_at_changelogs(manager)
 
     assert rebuilt(logs) == ["direct"]
     assert manager.restore_positions() == {changelog("direct"): None, changelog("safe"): 1}
@@ -420,6 +429,19 @@ def test_closed_with_uncommitted_writes_it_is_rebuilt_under_exactly_once(
     assert again.restore_positions() == {changelog("direct"): offset}
     assert bool(list(again.store("direct").all())) is not exactly_once
     again.close()
+
+
+def test_closed_with_uncommitted_writes_its_offset_says_nothing_under_exactly_once(
+    tmp_path: Path,
+) -> None:
+    manager = start(tmp_path, exactly_once=True)
+    write(manager, FIRST_ROUND, MANY)
+    manager.close()
+    of_store = (tmp_path, "direct", changelog("direct"))
+
+    assert stored_offset(*of_store, exactly_once=False) == (FIRST_ROUND - 1, None)
+    with pytest.raises(StateStoreCorruptedError, match="was not closed after its last use"):
+        stored_offset(*of_store, exactly_once=True)
 
 
 def killed_after_large_writes(directory: str, guarantee: str) -> None:

@@ -57,6 +57,17 @@ class ChangelogRestore:
             self.end_offset = min(self.end_offset, self.limit)
         self.undecided = held.end < self.end_offset
 
+    @property
+    def known_range(self) -> OffsetRange:
+        """What the changelog held when the restore began, and what was read since."""
+        end = max(self.end_offset, self.next_offset)
+        return OffsetRange(self.beginning, end, end)
+
+    def begins_anew_with(self, next_offset: int) -> None:
+        """Take note that the store was wiped; it is whole again when it is back where it was."""
+        self.end_offset = max(self.end_offset, self.next_offset)
+        self.next_offset, self.anew = next_offset, True
+
     def before_limit(self, messages: list[ConsumedMessage]) -> list[ConsumedMessage]:
         """Return the messages that are to be applied."""
         if self.limit is None:

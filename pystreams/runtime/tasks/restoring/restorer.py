@@ -27,6 +27,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, offset_of
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
@@ -175,10 +176,8 @@ class Restorer:
                 to_offset=restore.end_offset,
                 records=restore.remaining_records,
             )
-            store = state.store_of(changelog)
-            self._listener.on_restore_start(
-                changelog, store, restore.next_offset, restore.end_offset
-            )
+            store, first = state.store_of(changelog), restore.next_offset
+            self._listener.on_restore_start(changelog, store, first, restore.end_offset)
         return False
 
     def look(self, changelogs: Sequence[TopicPartition]) -> ChangelogLook:
@@ -329,13 +328,7 @@ class Restorer:
                 held = self._admin.offset_ranges([error.partition])[error.partition]
                 if restore.anew:
                     restore.state.rebuild(error.partition)
-                check = restore.state.check_of(error.partition)
-                first = (
-                    check.first_offset_to_restore
-                    if self._restores
-                    else check.first_offset_to_follow
-                )
-                restore.next_offset = first(held)
+                restore.next_offset = self._first_offset(error.partition, restore, held)
                 restore.now_ends_at(held)
         except RetriableClientError as unanswered:  # Then the error comes again.
             if restore is not None and self._restores:
@@ -346,6 +339,14 @@ class Restorer:
             consumer.assign({})
             self._assign()
 
+    def _first_offset(
+        self, changelog: TopicPartition, restore: ChangelogRestore, held: OffsetRange
+    ) -> int:
+        """Return where a changelog is read from, after what has to be done to its store before."""
+        check = restore.state.check_of(changelog)
+        first = check.first_offset_to_restore if self._restores else check.first_offset_to_follow
+        return first(held)
+
     def _apply(
         self, changelog: TopicPartition, restore: ChangelogRestore, messages: list[ConsumedMessage]
     ) -> bool:
@@ -353,10 +354,8 @@ class Restorer:
         try:
             restore.state.restore(changelog, messages)
         except StateStoreCorruptedError as error:
-            restore.state.rebuild_damaged(error)
-            # It is whole again when it is back where it was.
-            restore.end_offset = max(restore.end_offset, restore.next_offset)
-            restore.next_offset, restore.anew = restore.beginning, True
+            restore.state.found_damaged(error)
+            restore.begins_anew_with(self._first_offset(changelog, restore, restore.known_range))
             return False
         last_offset = offset_of(messages[-1])
         restore.next_offset = last_offset + 1
