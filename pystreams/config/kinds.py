@@ -22,7 +22,10 @@ E = TypeVar("E", bound=Enum)
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _SERVER = re.compile(r"(?:[A-Za-z0-9_+]+://)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 _PORT_MAX = 65535
+_LABEL_MAX = 63
+"""Characters that may stand between two dots of a host's name (RFC 1035)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,20 @@ def _parse_servers(value: object) -> str:
     return ",".join(servers)
 
 
+def _parse_address(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not text")  # noqa: TRY004 - one exception for all of them
+    if not value:
+        return value
+    match = _ADDRESS.fullmatch(value)
+    if match is None or not 0 < int(match[2]) <= _PORT_MAX:
+        raise ValueError("is not HOST:PORT")
+    labels = (match[1] or "address").removesuffix(".").split(".")
+    if not all(0 < len(label) <= _LABEL_MAX for label in labels):
+        raise ValueError(f"is not HOST:PORT: between dots stand 1 to {_LABEL_MAX} characters")
+    return value
+
+
 def _parse_serde(value: object) -> serdes.Serde[Any]:
     found = value
     if isinstance(value, str):
@@ -257,6 +274,7 @@ _JAVA_SERDES = {
 BOOLEAN = Kind("boolean", "true, false", _parse_boolean)
 PATH = Kind("path", "", _parse_path)
 SERVERS = Kind("list", "host:port, several separated by commas", _parse_servers)
+ADDRESS = Kind("string", "HOST:PORT", _parse_address)
 SERDE = Kind(
     "serde", ", ".join(serdes.BY_NAME) + ", module:attribute, a Serde object", _parse_serde
 )

@@ -26,6 +26,7 @@ from pystreams.config.guarantee import (
     TopologyOptimization,
 )
 from pystreams.config.kinds import (
+    ADDRESS,
     BOOLEAN,
     PATH,
     SERDE,
@@ -386,7 +387,7 @@ class StreamsConfig:
         default_text="<application.id>-<process id>",
     )
     application_server: str = key(
-        text(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):[0-9]{1,5}", valid="HOST:PORT", empty=True),
+        ADDRESS,
         "",
         """Where other instances and clients can ask this one, `host:port`; the group is told. With
         `--http` the address that is listened on, unless that is 0.0.0.0, `::` or port 0.""",

@@ -6,7 +6,8 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -288,6 +289,32 @@ def test_an_owner_asked_for_one_partition_that_refuses_the_token_is_named() -> N
     assert (answer.status, answer.fields) == (503, told)
     assert "refuses this token: give all processes the same (--http-token-file)" in str(answer)
     assert asked == ["/v1/stores/counts?partition=3"]
+
+
+@pytest.mark.parametrize("host", ["orders-0..svc", "x" * 64 + ".svc"])
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_owner_whose_address_is_none_is_named_with_the_reason(
+    host: str, everywhere: bool
+) -> None:
+    owner = HostInfo(host, 8080)
+    scope = {
+        "type": "http",
+        "headers": [],
+        "raw_path": b"/v1/stores/counts/x",
+        "query_string": b"",
+    }
+    with contextlib.closing(Owners(cast("Any", _Known({3: owner})), None)) as owners:
+        if everywhere:
+            ask: Callable[[], object] = partial(owners.first_found, Request(scope), "counts", [3])
+        else:
+            ask = partial(owners.ask, Request(scope), "counts", 3)
+        with pytest.raises(RequestError) as refused:
+            ask()
+
+    told = {"reason": "NOT_PRESENT", "partition": 3, "owner": str(owner)}
+    assert (refused.value.status, refused.value.fields) == (503, told)
+    assert f"at {owner}, which is no valid address" in str(refused.value)
+    assert "application.server" in str(refused.value)
 
 
 def _told(clients: list[Client]) -> str:

@@ -17,6 +17,10 @@ _KEPT_MS = 10_000
 _MAX_KEPT = 8
 
 
+class NoAddressError(OSError):
+    """What a process says of where it answers is no address."""
+
+
 class Forwarded(NamedTuple):
     """What another process has answered."""
 
@@ -53,6 +57,7 @@ class OwnerConnections:
         """Ask a process for something.
 
         Raises:
+            NoAddressError: There can be nobody where it says that it answers.
             OSError: It can't be reached, or does not answer in time.
             HTTPException: What it answers is no HTTP.
         """
@@ -64,7 +69,7 @@ class OwnerConnections:
                 raise
             except (ConnectionError, http.client.HTTPException):
                 pass  # It was closed meanwhile. What is asked may be asked twice.
-        return self._ask(owner, self._new(owner), target, headers)
+        return self._ask(owner, self._connected(owner), target, headers)
 
     def close(self) -> None:
         """Close those that wait."""
@@ -94,6 +99,14 @@ class OwnerConnections:
         else:
             self._keep(owner, connection)
         return found
+
+    def _connected(self, owner: HostInfo) -> http.client.HTTPConnection:
+        connection = self._new(owner)
+        try:
+            connection.connect()
+        except UnicodeError as error:  # A part of its host's name is empty, or too long.
+            raise NoAddressError(str(error)) from error
+        return connection
 
     def _new(self, owner: HostInfo) -> http.client.HTTPConnection:
         if self.tls is None:

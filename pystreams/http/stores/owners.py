@@ -19,7 +19,11 @@ from starlette.responses import Response
 
 from pystreams.errors import StreamsError
 from pystreams.http.responses import RequestError, forwarded
-from pystreams.http.stores.owner_connections import Forwarded, OwnerConnections
+from pystreams.http.stores.owner_connections import (
+    Forwarded,
+    NoAddressError,
+    OwnerConnections,
+)
 from pystreams.http.stores.store_answers import partitions_without_key, position_where_no_key_is
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.cluster.streams_metadata import HostInfo
@@ -167,4 +171,6 @@ class Owners:
 
 
 def _silence(error: Exception) -> str:
+    if isinstance(error, NoAddressError):
+        return f", which is no valid address ({error}): give it another application.server"
     return f": it does not answer ({type(error).__name__}: {error}){_LATER}"
