@@ -30,6 +30,10 @@ def value(body: bytes) -> bytes:
     return VALUE % (len(body), body)
 
 
+SILENCE = value(b"{}").replace(b"{}", b"")
+"""A piece of an answer, and nothing more."""
+
+
 class Owner:
     """Answers each request with the next of some answers; an empty one hangs up.
 
@@ -112,6 +116,21 @@ def test_questions_at_once_have_connections_of_their_own() -> None:
     assert owner.connections == 5
 
 
+def test_a_burst_of_questions_waits_in_order_for_a_few_connections() -> None:
+    owner = Owner([value(b"1")] * 300)
+    assert asked(owner, 300, at_once=True) == [b"1"] * 300
+    assert owner.connections <= 40
+
+
+def test_questions_that_wait_go_on_over_new_connections_where_others_hang_up() -> None:
+    owner = Owner([b""] * 50 + [value(b"1")] * 250)
+    assert sorted(asked(owner, 300, at_once=True), key=str) == [None] * 50 + [b"1"] * 250
+
+
+def test_questions_that_wait_for_an_owner_that_says_nothing_go_the_ordinary_way() -> None:
+    assert asked(Owner([SILENCE] * 100), 100, at_once=True) == [None] * 100
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -122,7 +141,7 @@ def test_questions_at_once_have_connections_of_their_own() -> None:
         pytest.param(value(b"{}") + b"more", id="more than its length"),
         pytest.param(b"x" * 100_000, id="no HTTP"),
         pytest.param(b"", id="nothing"),
-        pytest.param(value(b"{}").replace(b"{}", b""), id="a piece, and silence"),
+        pytest.param(SILENCE, id="a piece, and silence"),
     ],
 )
 def test_what_is_no_value_is_for_the_ordinary_way_and_the_next_question_goes_on(

@@ -11,6 +11,7 @@ import asyncio
 import re
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from pystreams.runtime.cluster.streams_metadata import HostInfo
 _TIMEOUT_S = 2.0
 _KEPT_S = 10.0
 """Less than a server keeps a connection on which nothing is asked."""
-_MAX_KEPT = 64
+_MAX_CONNECTIONS = 32
+"""To one process: a burst is answered sooner over those than over one more for each question."""
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
 
 Done = Callable[[bytes | None], None]
@@ -50,43 +52,123 @@ class QuickForwards:
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._tls = tls
-        self._free: dict[HostInfo, list[_Link]] = {}
-        self._links: set[_Link] = set()
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._owners: dict[HostInfo, _Owner] = {}
 
     def ask(self, forward: Forward, done: Done) -> None:
         """Ask; `done` is called once, later."""
-        free = self._free.get(forward.owner)
-        if free:
-            free.pop().ask(forward.request, done)
-            return
-        task = asyncio.get_running_loop().create_task(self._connect(forward, done))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        owner = self._owners.get(forward.owner)
+        if owner is None:
+            owner = self._owners[forward.owner] = _Owner(forward.owner, self._tls)
+        owner.ask(forward.request, done)
 
     def close(self) -> None:
         """Close all connections; what is asked gets no answer."""
+        for owner in self._owners.values():
+            owner.close()
+
+
+class _Question:
+    """What is asked, until there is an answer, or none in time."""
+
+    def __init__(self, request: bytes, done: Done) -> None:
+        self.request = request
+        self.done = done
+        self.gives_up: asyncio.TimerHandle | None = None
+
+    def stop_waiting(self) -> None:
+        if self.gives_up is not None:
+            self.gives_up.cancel()
+
+
+class _Owner:
+    """The connections to another process, and the questions that wait for one, in their order.
+
+    A question that no connection has taken in time is told as None.
+    """
+
+    def __init__(self, address: HostInfo, tls: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._tls = tls
+        self._links: set[_Link] = set()
+        self._free: list[_Link] = []
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._waiting: deque[_Question] = deque()
+        self._closed = False
+
+    def ask(self, request: bytes, done: Done) -> None:
+        question = _Question(request, done)
+        self._waiting.append(question)
+        self._go_on()
+        if self._waiting and self._waiting[-1] is question:
+            loop = asyncio.get_running_loop()
+            question.gives_up = loop.call_later(_TIMEOUT_S, self._give_up, question)
+
+    def opened(self, link: _Link) -> None:
+        self._links.add(link)
+
+    def is_free(self, link: _Link) -> None:
+        """Take a connection back on which nothing is asked any more."""
+        self._free.append(link)
+        self._go_on()
+
+    def lost(self, link: _Link) -> None:
+        self._links.discard(link)
+        with suppress(ValueError):
+            self._free.remove(link)
+        self._go_on()
+
+    def close(self) -> None:
+        self._closed = True
+        waiting, self._waiting = self._waiting, deque()
+        for question in waiting:
+            question.stop_waiting()
+            question.done(None)
         for link in list(self._links):
             link.close()
 
-    async def _connect(self, forward: Forward, done: Done) -> None:
+    def _go_on(self) -> None:
+        """Ask what waits, as far as there are connections for it, or may be more."""
+        while self._waiting and not self._closed:
+            if self._free:
+                self._free.pop().ask(self._next())
+            elif len(self._links) + len(self._connecting) < _MAX_CONNECTIONS:
+                task = asyncio.get_running_loop().create_task(self._connect(self._next()))
+                self._connecting.add(task)
+                task.add_done_callback(self._connected)
+            else:
+                return
+
+    def _next(self) -> _Question:
+        question = self._waiting.popleft()
+        question.stop_waiting()
+        return question
+
+    def _give_up(self, question: _Question) -> None:
+        self._waiting.remove(question)
+        question.done(None)
+
+    async def _connect(self, question: _Question) -> None:
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                link = await self._connected(forward.owner)
+                link = await self._new_link()
         except Exception:  # noqa: BLE001 - the ordinary way meets it again, and tells of it
-            done(None)
+            question.done(None)
             return
-        link.ask(forward.request, done)
+        link.ask(question)
 
-    async def _connected(self, owner: HostInfo) -> _Link:
-        loop = asyncio.get_running_loop()
-        keeping = LockKeepingSocket((await _connected_socket(owner)).detach())
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting.discard(task)
+        self._go_on()
+
+    async def _new_link(self) -> _Link:
+        loop, host = asyncio.get_running_loop(), self._address.host
+        keeping = LockKeepingSocket((await _connected_socket(self._address)).detach())
         keeping.setblocking(False)
         _, link = await loop.create_connection(
-            lambda: _Link(self._links, self._free.setdefault(owner, [])),
+            lambda: _Link(self),
             sock=keeping,
             ssl=self._tls,
-            server_hostname=owner.host if self._tls else None,
+            server_hostname=host if self._tls else None,
         )
         return link
 
@@ -114,17 +196,11 @@ async def _connected_socket(owner: HostInfo) -> socket.socket:
 
 
 class _Link(asyncio.Protocol):
-    """A connection to another process, with one question at a time.
+    """A connection to another process, with one question at a time."""
 
-    Args:
-        links: All that are open.
-        free: Those to the same process on which nothing is asked.
-    """
-
-    def __init__(self, links: set[_Link], free: list[_Link]) -> None:
-        self._links = links
-        self._free = free
-        self._done: Done | None = None
+    def __init__(self, owner: _Owner) -> None:
+        self._owner = owner
+        self._question: _Question | None = None
         self._read = bytearray()
         self._since_s = 0.0
 
@@ -132,16 +208,16 @@ class _Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._loop = asyncio.get_running_loop()
-        self._links.add(self)
+        self._owner.opened(self)
         self._look_later()
 
-    def ask(self, request: bytes, done: Done) -> None:
+    def ask(self, question: _Question) -> None:
         """Ask; nothing else may be asked meanwhile."""
-        self._done, self._since_s = done, self._loop.time()
+        self._question, self._since_s = question, self._loop.time()
         if self._transport.is_closing():
-            self._end(None)
+            self._unanswered()
         else:
-            self._transport.write(request)
+            self._transport.write(question.request)
 
     def data_received(self, data: bytes) -> None:
         read = self._read
@@ -154,42 +230,41 @@ class _Link(asyncio.Protocol):
         head = bytes(read[: end + 2])
         length = _LENGTH.search(head)
         missing = None if length is None else end + 4 + int(length[1]) - len(read)
-        if missing is None or missing < 0 or self._done is None:
+        if missing is None or missing < 0 or self._question is None:
             self._transport.abort()  # Not what is asked for here.
         elif not missing:
             self._read = bytearray()
             is_value = head.startswith(b"HTTP/1.1 200 ") and (
                 b"\r\ncontent-type: application/json\r\n" in head
             )
-            if b"\r\nconnection: close\r\n" in head or len(self._free) >= _MAX_KEPT:
+            question, self._question = self._question, None
+            if b"\r\nconnection: close\r\n" in head:
                 self._transport.close()
             else:
                 self._since_s = self._loop.time()
-                self._free.append(self)
-            self._end(bytes(read[end + 4 :]) if is_value else None)
+                self._owner.is_free(self)
+            question.done(bytes(read[end + 4 :]) if is_value else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._next_look.cancel()
-        self._links.discard(self)
-        with suppress(ValueError):
-            self._free.remove(self)
-        self._end(None)
+        self._owner.lost(self)
+        self._unanswered()
 
     def close(self) -> None:
         """Close it; what is asked gets no answer."""
         self._transport.abort()
 
-    def _end(self, body: bytes | None) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(body)
+    def _unanswered(self) -> None:
+        question, self._question = self._question, None
+        if question is not None:
+            question.done(None)
 
     def _look_later(self) -> None:
         self._next_look = self._loop.call_later(_TIMEOUT_S, self._look)
 
     def _look(self) -> None:
         rests_s = self._loop.time() - self._since_s
-        if rests_s >= (_KEPT_S if self._done is None else _TIMEOUT_S):
+        if rests_s >= (_KEPT_S if self._question is None else _TIMEOUT_S):
             self._transport.abort()
         else:
             self._look_later()
