@@ -340,6 +340,30 @@ def test_tasks_that_stay_begin_before_those_that_come(tmp_path: Path) -> None:
     assert begun == ["0_2", "0_3", "0_0", "0_1"]
 
 
+def test_a_task_that_goes_on_elsewhere_commits_its_first_records_before_the_interval_is_over(
+    tmp_path: Path,
+) -> None:
+    application = Application(tmp_path, commit_interval_ms=8_000)
+    began_ms = application.clock.monotonic_ms()
+    owner = application.process("p0")
+    owner.start()
+    application.feed("a")
+    _step(application, owner)
+    assert not application.outputs()  # It has begun just now: nobody has waited for it.
+    owner.stop(leave_group=True)
+
+    application.feed("a")
+    successor = application.process("p1")
+    successor.start()
+    _step(application, successor)
+    assert application.outputs() == [("a", 1), ("a", 2)]
+
+    application.feed("a")
+    _step(application, successor)
+    assert len(application.outputs()) == 2
+    assert application.clock.monotonic_ms() - began_ms < 8_000
+
+
 def test_a_task_whose_directory_is_locked_waits_and_holds_nobody_up(tmp_path: Path) -> None:
     app = Application(tmp_path, partitions=2)
     process = app.process()
@@ -480,3 +504,8 @@ def pausing(pause: Callable[[str], str], where: str) -> Topology:
         stream = stream.map_values(pause)
     stream.group_by_key(key_serde=serdes.STRING, value_serde=serdes.STRING).count(name="counts")
     return builder.build()
+
+
+def _step(application: Application, process: SimulatedProcess) -> None:
+    for _ in range(15):
+        process.step()
