@@ -13,8 +13,9 @@ from pystreams.runtime.settings import PollSettings
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _ANSWERS_MS = 2
-_GROUP_MS = 5
 """How long poll waits at most while answers are awaited, which it does not notice (ms)."""
+_GROUP_MS = 5
+"""The same for an answer about the group: a broker may be asked for it in vain for long."""
 
 
 class InputFlow:

@@ -45,10 +45,6 @@ class PendingTasks:
         now_ms = self._clock.monotonic_ms()
         return [task_id for task_id, at_ms in self._due_ms.items() if now_ms >= at_ms]
 
-    def failing(self) -> set[TaskId]:
-        """Return those that wait for an answer of the broker, or have since they last went on."""
-        return set(self._failing_since_ms)
-
     def add(self, task_id: TaskId) -> None:
         """Let a task be tried at once."""
         self._due_ms[task_id] = 0.0

@@ -118,10 +118,10 @@ class TaskManager:
         """Return the task that reads a partition."""
         return self._task_of.get(partition)
 
-    def held_up(self) -> set[TopicPartition]:
-        """Return what tasks read that may wait for the end of somebody's transaction."""
-        waiting = self._restorer.undecided() | self._pending.failing()
-        return {partition for task_id in waiting for partition in self.tasks[task_id].partitions}
+    def undecided_by_input(self) -> dict[TopicPartition, dict[TopicPartition, int]]:
+        """Return `Restorer.undecided` for each partition that those tasks read."""
+        found = self._restorer.undecided().items()
+        return {read: ends for task_id, ends in found for read in self.tasks[task_id].partitions}
 
     def settled(self) -> bool:
         """Return whether all tasks run."""

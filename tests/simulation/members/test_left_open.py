@@ -207,10 +207,10 @@ def test_a_member_that_leaves_in_order_and_comes_back_is_not_fenced(
 ) -> None:
     scene = Scene(tmp_path, **settings)
     stays, goes = scene.running("p0", "p1")
-    goes.stop(leave_group=True)
-    scene.run(stays, for_ms=200)
-    goes.start()
     with capture_logs() as lines:
+        goes.stop(leave_group=True)
+        scene.run(stays, for_ms=200)
+        goes.start()
         scene.run(stays, goes, for_ms=3000)
 
     assert not {ABORTS, "joining the group again"} & {line["event"] for line in lines}

@@ -6,7 +6,7 @@ where what goes wrong is a setting of the real ones, does what it should not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -134,8 +134,8 @@ def no_fencing() -> Iterator[None]:
 def what_dead_members_left_open_is_committed() -> Iterator[None]:
     """Who has the tasks of a dead member ends its transaction, but the wrong way."""
 
-    def commit(clients: Any, transactional_id: str, _: Collection[str]) -> None:
-        transactions = clients._broker.transactions
+    def commit(producer: Any, transactional_id: str) -> None:
+        transactions = producer._broker.transactions
         entry = transactions._ids[transactional_id]
         transactions.end(transactional_id, entry.epoch, commit=True)
         transactions.init(transactional_id)

@@ -23,7 +23,7 @@ from pystreams.runtime.adapters.connection.confluent_errors import error_of, tra
 from pystreams.runtime.adapters.connection.kafka_partitions import committed_offset, ours, theirs
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
-_GLANCE_S = 0.15
+_GLANCE_S = 0.3
 """Longer than an answer takes where all wait for a processor: the other client is to connect first,
 which takes it half a second and more."""
 _ANSWER_TIMEOUT_S = 1.0

@@ -113,7 +113,9 @@ class GroupWatch:
         self._join = join
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
-        self.left_open = LeftOpen(name, parts, lambda: manager.assigned.partitions, manager.held_up)
+        self.left_open = LeftOpen(
+            name, parts, lambda: manager.assigned.partitions, manager.undecided_by_input
+        )
         often = parts.settings.standby_replicas or self.left_open.looks_often
         self._every_ms = _OFTEN_MS if often else _EVERY_MS
         self._asked: Future[GroupDescription] | None = None

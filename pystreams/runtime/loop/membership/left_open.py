@@ -15,9 +15,10 @@ the group decides how soon readers go on, never what they read. A member that li
 been put out of the group, and could commit nothing; it is fenced and joins again.
 
 Absent at one look may be who leaves the group and joins it again, which takes a moment. Who leaves
-in order has committed: so who is absent has died if a task that it had stands before an open
-transaction here, or waits for its offsets. Where none does, it has to be absent for half a second,
-in two looks, or in a rebalance that this thread has waited for.
+in order has committed. So where a task that an absent one had stands before an open transaction
+here, the group and the changelog are asked once more, a moment later: if it is absent still, and
+nothing was decided, it has died. Where no task stands so, it has to be absent for half a second, in
+two looks, or in a rebalance that this thread has waited for.
 
 The id is known by what the group sees of a member (`ProcessIdentity`):
 
@@ -32,20 +33,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
-from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.ports import ProducerPort
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
 
 _CLIENT_ID = re.compile(r"(.+)-StreamThread-(\d+)-consumer(?:@.*)?")
 _SURE_AFTER_MS = 500
+_DECIDED_MS = 50
+"""Markers of a transaction that was decided in order mostly come sooner."""
 _OVER_AFTER_MS = 60_000
 """By then those who got its tasks have done it, or its time limit has."""
 _TRIES = 5
@@ -58,7 +62,8 @@ class LeftOpen:
     Args:
         thread: The thread's name, for the log.
         assigned: Returns the partitions that the thread has now.
-        held_up: Returns those of tasks that may wait for somebody's transaction.
+        undecided: Returns, for each partition whose task restores up to an open transaction, the
+            changelogs in which there was one, and the offsets where it began.
 
     Attributes:
         looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
@@ -70,12 +75,12 @@ class LeftOpen:
         thread: str,
         parts: ThreadParts,
         assigned: Callable[[], set[TopicPartition]],
-        held_up: Callable[[], set[TopicPartition]],
+        undecided: Callable[[], Mapping[TopicPartition, Mapping[TopicPartition, int]]],
     ) -> None:
         identity, application = parts.identity, parts.plan.application_id
         self._thread = thread
         self._parts, self._clock = parts, parts.clock
-        self._assigned, self._held_up = assigned, held_up
+        self._assigned, self._undecided = assigned, undecided
         self._prefix, self._own = f"{application}-", f"{identity.transactional_id}-"
         self._static = parts.settings.membership.static
         self._lead = identity.transactional_id.removesuffix(identity.group_instance_id)
@@ -85,6 +90,8 @@ class LeftOpen:
         self.looks_often = self._watches and not self._static
         self._shares: dict[str, frozenset[TopicPartition]] = {}
         self._absent_since_ms: dict[str, float] = {}
+        self._stood_since_ms: dict[str, float] = {}
+        self._asked: dict[str, Future[bool]] = {}
         self._waits_since_ms: float | None = None
 
     def waits(self) -> None:
@@ -104,21 +111,32 @@ class LeftOpen:
         present = self._noted(group)
         for name in list(self._shares):
             if name in present:
-                self._absent_since_ms.pop(name, None)
+                self._is_back(name)
             elif now_ms - self._absent_since_ms.setdefault(name, since_ms) >= _OVER_AFTER_MS:
                 self._forget(name)
         for name in self._concerned():
             if now_ms - self._absent_since_ms[name] >= _SURE_AFTER_MS:
-                self._end(name)
+                if not _is_ended(self._asked.get(name)):
+                    self._end(name, {})
+                self._forget(name)
 
     def end_what_is_waited_for(self) -> None:
         """End what absent members have left open before which a task stands here. Does not wait."""
         if not self._absent_since_ms:
             return
-        held_up = self._held_up()
+        now_ms, undecided = self._clock.monotonic_ms(), self._undecided()
         for name in self._concerned():
-            if not self._shares[name].isdisjoint(held_up):
-                self._end(name)
+            open_at = {
+                changelog: end
+                for partition in self._shares[name] & undecided.keys()
+                for changelog, end in undecided[partition].items()
+            }
+            if not open_at:
+                self._stood_since_ms.pop(name, None)
+                continue
+            stood_ms = now_ms - self._stood_since_ms.setdefault(name, now_ms)
+            if stood_ms >= _DECIDED_MS and name not in self._asked:
+                self._asked[name] = self._end(name, open_at)
 
     def look_at_ms(self) -> float:
         """Return when to look at the group once more (of the monotonic clock); mostly never."""
@@ -153,27 +171,63 @@ class LeftOpen:
             name for name in self._absent_since_ms if not self._shares[name].isdisjoint(assigned)
         )
 
+    def _is_back(self, name: str) -> None:
+        self._absent_since_ms.pop(name, None)
+        self._stood_since_ms.pop(name, None)
+        self._asked.pop(name, None)
+
     def _forget(self, name: str) -> None:
-        del self._shares[name], self._absent_since_ms[name]
+        self._is_back(name)
+        del self._shares[name]
 
-    def _end(self, name: str) -> None:
-        self._forget(name)
-        _log.info(
-            "a member has died: what it left open is aborted",
-            thread=self._thread,
-            transactional_id=name,
-        )
+    def _end(self, name: str, open_at: Mapping[TopicPartition, int]) -> Future[bool]:
         pool = self._parts.make_waiting_pool()
-        pool.submit(_use_once, self._parts.clients, name, self._parts.plan.output_topics())
+        ended = pool.submit(self._end_now, name, open_at)
         pool.shutdown(wait=False)
+        return ended
+
+    def _end_now(self, name: str, open_at: Mapping[TopicPartition, int]) -> bool:
+        """End what a member has left open, unless it is back or has decided it; waits.
+
+        Returns:
+            Whether it had died.
+        """
+        parts = self._parts
+        producer = parts.clients.producer(f"{name}-ended", name, parts.plan.output_topics())
+        try:
+            if not self._has_died(name, open_at):
+                return False
+            _log.info(
+                "a member has died: what it left open is aborted",
+                thread=self._thread,
+                transactional_id=name,
+            )
+            _use_once(producer, name)
+            return True
+        finally:
+            producer.close()
+
+    def _has_died(self, name: str, open_at: Mapping[TopicPartition, int]) -> bool:
+        admin = self._parts.admin
+        try:
+            group = admin.describe_group(self._parts.plan.application_id).result()
+            if name in map(self._transactional_id, group.members):
+                return False
+            held = admin.offset_ranges(list(open_at))
+        except StreamsError:
+            return not open_at  # The group has been looked at twice, half a second apart.
+        return not open_at or any(held[at].end == end for at, end in open_at.items())
 
 
-def _use_once(clients: ClientFactory, transactional_id: str, topics: Collection[str]) -> None:
-    """Take a new epoch of a transactional id: that ends what the last one has left open.
+def _is_ended(asked: Future[bool] | None) -> bool:
+    """Return whether an answer was that a member had died, or none has come."""
+    if asked is None or not asked.done():
+        return asked is not None
+    return asked.exception() is None and asked.result()
 
-    The topics are to ask about: a client that knows of none is half a second later.
-    """
-    producer = clients.producer(f"{transactional_id}-ended", transactional_id, topics)
+
+def _use_once(producer: ProducerPort, transactional_id: str) -> None:
+    """Take a new epoch of a transactional id: that ends what the last one has left open."""
     try:
         for _ in range(_TRIES):
             try:
@@ -187,5 +241,3 @@ def _use_once(clients: ClientFactory, transactional_id: str, topics: Collection[
             transactional_id=transactional_id,
             why=str(error),
         )
-    finally:
-        producer.close()

@@ -33,7 +33,7 @@ class ChangelogRestore:
         beginning: The first offset of the changelog when the restore began.
         end_offset: End of the changelog when the restore began, open transactions included:
             whether they commit is waited for. Of a source topic: the committed offset.
-        undecided: Whether there were such before that end.
+        stable_end: The end of what was decided then.
         restored: Records applied so far.
     """
 
@@ -44,7 +44,7 @@ class ChangelogRestore:
     limit: int | None = None
     beginning: int = field(init=False)
     end_offset: int = field(init=False)
-    undecided: bool = field(init=False)
+    stable_end: int = field(init=False)
     restored: int = field(init=False, default=0)
 
     def __post_init__(self, held: OffsetRange) -> None:
@@ -55,7 +55,7 @@ class ChangelogRestore:
         self.beginning, self.end_offset = held.beginning, held.high_watermark
         if self.limit is not None:
             self.end_offset = min(self.end_offset, self.limit)
-        self.undecided = held.end < self.end_offset
+        self.stable_end = held.end
 
     @property
     def known_range(self) -> OffsetRange:

@@ -101,9 +101,13 @@ class Restorer:
             remaining.setdefault(restore.state.task_id, {})[store] = restore.remaining_records
         return remaining
 
-    def undecided(self) -> set[TaskId]:
-        """Return the tasks that restore what was neither committed nor aborted as they began."""
-        return {at.state.task_id for at in self._restores.values() if at.undecided}
+    def undecided(self) -> dict[TaskId, dict[TopicPartition, int]]:
+        """Return the ends of what was decided, where changelogs held more as restores began."""
+        found: dict[TaskId, dict[TopicPartition, int]] = {}
+        for at, restore in self._restores.items():
+            if restore.stable_end < restore.end_offset:
+                found.setdefault(restore.state.task_id, {})[at] = restore.stable_end
+        return found
 
     def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:
         """Return how far the changelogs of a task are that are read now; from any thread."""
