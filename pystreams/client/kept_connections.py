@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import select
 import ssl
 import time
 import weakref
@@ -143,6 +144,15 @@ class _Connection:
         """Whether the next request can go over it, after an answer."""
         return self._http.sock is not None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come unasked: its end, or what a server says before it."""
+        if self._http.sock is None:
+            return False
+        come = select.poll()
+        come.register(self._http.sock, select.POLLIN)
+        return not come.poll(0)
+
     def get(self, target: str, headers: dict[str, str]) -> HttpAnswer:
         self.is_answering = False
         self._http.request(
@@ -168,7 +178,8 @@ def _taken_of(waiting: deque[_Connection]) -> _Connection | None:
     with contextlib.suppress(IndexError):
         while True:
             connection = waiting.pop()
-            if connection.since_s >= oldest_s and connection.process == os.getpid():
+            is_ours = connection.process == os.getpid()
+            if is_ours and connection.since_s >= oldest_s and connection.is_silent:
                 return connection
             connection.close()
     return None

@@ -63,13 +63,23 @@ def ask(connections: KeptConnections, url: str, secrets: dict[str, str]) -> Foll
             return Followed(answer, asked.netloc, may_know)
         # Its letters were read as Latin-1.
         location = quote(answer.location, safe=string.punctuation, encoding="latin-1")
-        asked = urlsplit(urljoin(asked.geturl(), location))
-        if asked.scheme not in _PORTS or not asked.hostname:
+        found = _address(asked.geturl(), location)
+        if found is None:
             raise RedirectError(
-                f"sends on to {asked.geturl()!r}, which is no http:// or https:// address",
-                answer.status,
+                f"sends on to {location!r}, which is no http:// or https:// address", answer.status
             )
+        asked = found
     raise RedirectError(f"sends on more than {_MOST} times, or in a circle", answer.status)
+
+
+def _address(base: str, location: str) -> SplitResult | None:
+    """Return where something is; None if it is nowhere that can be asked."""
+    try:
+        found = urlsplit(urljoin(base, location))
+        is_one = found.scheme in _PORTS and bool(found.hostname) and found.port != 0
+    except ValueError:  # Its port, or an address of IPv6.
+        return None
+    return found if is_one else None
 
 
 def _may_know(asked: SplitResult, first: SplitResult) -> bool:

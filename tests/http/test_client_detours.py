@@ -74,6 +74,8 @@ def test_who_is_refused_without_the_token_is_told_whom_to_ask(created: KafkaStre
         ("ftp://127.0.0.1/", "'ftp://127.0.0.1/', which is no http:// or https:// address"),
         ("file:///etc/hostname", "'file:///etc/hostname', which is no"),
         ("http://", "which is no http:// or https:// address|in a circle"),
+        ("http://localhost:99999/", "which is no http:// or https:// address"),
+        ("http://[::1/x", "which is no http:// or https:// address"),
     ],
 )
 def test_what_sends_on_to_nowhere_is_told(location: str, says: str) -> None:

@@ -130,6 +130,10 @@ class ChangelogCheck:
         goes_on, reason = self._undecided(held)
         if goes_on is None:
             raise self._last_copy(reason, held)
+        if self.managed.next_offset() is None and held.beginning > 0:
+            # It will not hold either what is gone, and may be rebuilt from what is left.
+            store, identity = self.managed.builder.name, self.managed.identity
+            note_told(self.directory, store, held.beginning, identity, lost=True)
         return goes_on
 
     def _undecided(self, held: OffsetRange) -> tuple[int | None, str]:

@@ -352,3 +352,33 @@ def test_a_standby_leaves_a_damaged_last_copy_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ChangelogLossError, match="its offset is of another topic"):
         Follower(app, follower)
     assert stored_counts(process) == before
+
+
+def test_a_standby_of_a_store_that_was_logged_anew_may_be_rebuilt_when_it_takes_over(
+    tmp_path: Path,
+) -> None:
+    app, owner = counted_through(tmp_path)
+    owner.stop()
+    app.broker.settle()
+    changelog = app.broker.log(CHANGELOG)
+    app.broker.append(CHANGELOG.topic, 0, [(b"z", (1).to_bytes(8, "big"), 0, ())])
+    changelog.delete_before(changelog.high_watermark)
+    owner = again(app, owner, "keep")
+    app.feed("a")
+    app.run_until_processed(owner)
+    assert changelog.beginning > 0
+    other = app.process("p1", counting_through())
+    follower = Follower(app, other)
+    follower.catch_up()
+    follower.stop()
+    owner.stop()
+    app.broker.settle()
+
+    successor = app.process("p2", counting_through(), disk=other.disk)
+    successor.start()
+    app.feed("a")
+    app.run_until_processed(successor)
+    app.feed("a")
+    app.faults.fail_next("commit_transaction", TransactionAbortableError("aborted"))
+    app.run_until_processed(successor)
+    assert [count for key, count in app.outputs() if key == "a"][-3:] == [3, 4, 5]
