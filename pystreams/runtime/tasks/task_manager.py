@@ -118,10 +118,10 @@ class TaskManager:
         """Return the task that reads a partition."""
         return self._task_of.get(partition)
 
-    def undecided_by_input(self) -> dict[TopicPartition, dict[TopicPartition, int]]:
-        """Return `Restorer.undecided` for each partition that those tasks read."""
-        found = self._restorer.undecided().items()
-        return {read: ends for task_id, ends in found for read in self.tasks[task_id].partitions}
+    def undecided(self) -> list[tuple[Sequence[TopicPartition], TopicPartition, int]]:
+        """Return `Restorer.undecided`, with what the tasks read in place of their ids."""
+        found = self._restorer.undecided()
+        return [(self.tasks[task_id].partitions, at, end) for task_id, at, end in found]
 
     def settled(self) -> bool:
         """Return whether all tasks run."""

@@ -114,7 +114,7 @@ class GroupWatch:
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
         self.left_open = LeftOpen(
-            name, parts, lambda: manager.assigned.partitions, manager.undecided_by_input
+            name, parts, lambda: manager.assigned.partitions, manager.undecided
         )
         often = parts.settings.standby_replicas or self.left_open.looks_often
         self._every_ms = _OFTEN_MS if often else _EVERY_MS

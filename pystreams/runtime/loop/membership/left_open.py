@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from pystreams.config import ProcessingGuarantee
@@ -62,8 +62,8 @@ class LeftOpen:
     Args:
         thread: The thread's name, for the log.
         assigned: Returns the partitions that the thread has now.
-        undecided: Returns, for each partition whose task restores up to an open transaction, the
-            changelogs in which there was one, and the offsets where it began.
+        undecided: Returns the changelogs that tasks restore up to an open transaction: what such a
+            task reads, the changelog, and the offset where the transaction began.
 
     Attributes:
         looks_often: Whether the group has to be looked at now and then: KIP-848 tells a member of
@@ -75,7 +75,7 @@ class LeftOpen:
         thread: str,
         parts: ThreadParts,
         assigned: Callable[[], set[TopicPartition]],
-        undecided: Callable[[], Mapping[TopicPartition, Mapping[TopicPartition, int]]],
+        undecided: Callable[[], list[tuple[Sequence[TopicPartition], TopicPartition, int]]],
     ) -> None:
         identity, application = parts.identity, parts.plan.application_id
         self._thread = thread
@@ -126,11 +126,8 @@ class LeftOpen:
             return
         now_ms, undecided = self._clock.monotonic_ms(), self._undecided()
         for name in self._concerned():
-            open_at = {
-                changelog: end
-                for partition in self._shares[name] & undecided.keys()
-                for changelog, end in undecided[partition].items()
-            }
+            share = self._shares[name]
+            open_at = {at: end for read, at, end in undecided if not share.isdisjoint(read)}
             if not open_at:
                 self._stood_since_ms.pop(name, None)
                 continue

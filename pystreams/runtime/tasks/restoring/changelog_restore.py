@@ -58,6 +58,11 @@ class ChangelogRestore:
         self.stable_end = held.end
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether the changelog held more than was decided when the restore began."""
+        return self.stable_end < self.end_offset
+
+    @property
     def known_range(self) -> OffsetRange:
         """What the changelog held when the restore began, and what was read since."""
         end = max(self.end_offset, self.next_offset)

@@ -90,8 +90,8 @@ class Restorer:
 
         May be called from any thread.
         """
-        stores = self.remaining_of_stores()
-        return {task_id: sum(remaining.values()) for task_id, remaining in stores.items()}
+        stores = self.remaining_of_stores().items()
+        return {task_id: sum(remaining.values()) for task_id, remaining in stores}
 
     def remaining_of_stores(self) -> dict[TaskId, dict[str, int]]:
         """Return the same for each of their stores that restores, by its name."""
@@ -101,13 +101,10 @@ class Restorer:
             remaining.setdefault(restore.state.task_id, {})[store] = restore.remaining_records
         return remaining
 
-    def undecided(self) -> dict[TaskId, dict[TopicPartition, int]]:
-        """Return the ends of what was decided, where changelogs held more as restores began."""
-        found: dict[TaskId, dict[TopicPartition, int]] = {}
-        for at, restore in self._restores.items():
-            if restore.stable_end < restore.end_offset:
-                found.setdefault(restore.state.task_id, {})[at] = restore.stable_end
-        return found
+    def undecided(self) -> list[tuple[TaskId, TopicPartition, int]]:
+        """Return changelogs that held more than was decided as restores began, and its end."""
+        found = [(at, restore) for at, restore in self._restores.items() if restore.is_undecided]
+        return [(restore.state.task_id, at, restore.stable_end) for at, restore in found]
 
     def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:
         """Return how far the changelogs of a task are that are read now; from any thread."""
@@ -305,11 +302,9 @@ class Restorer:
             state.identify(changelog, look.topic_ids.get(changelog.topic))
             check = state.check_of(changelog)
             first = check.first_offset_to_follow if follows else check.first_offset_to_restore
-            next_offset = first(held)
+            next_offset, is_empty = first(held), state.is_empty(changelog)
             limit = committed.get(changelog, 0) if state.is_source(changelog) else None
-            found[changelog] = ChangelogRestore(
-                state, held, next_offset, state.is_empty(changelog), limit
-            )
+            found[changelog] = ChangelogRestore(state, held, next_offset, is_empty, limit)
         return found
 
     def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
