@@ -6,7 +6,7 @@ says so afterwards (`note`, `ran`), and the task is kept where it belongs:
 - while it may process records, among those that `in_turn` returns;
 - from the first write to the commit in `uncommitted`;
 - while operators of it await answers in `awaiting`;
-- from its start to its first commit among those whose first records are committed at once;
+- from its start to its first commit, where a rebalance has interrupted it, in `_gone_on`;
 - with its next punctuation on the wall clock in a heap.
 
 What happens once an iteration or once a run then costs what these are, however many others rest.
@@ -58,7 +58,7 @@ class ActiveTasks:
         return bool(self._asking) or not self._gone_on.isdisjoint(self._uncommitted)
 
     def goes_on(self, task: StreamTask) -> None:
-        """Take note that a task goes on where it, or its last owner, was interrupted.
+        """Take note that a task starts which a rebalance has interrupted, here or elsewhere.
 
         Readers have waited for it since: they are not to wait for a commit interval more.
         """

@@ -33,6 +33,7 @@ class PendingTasks:
         self._timeout_ms = timeout_ms
         self._due_ms: dict[TaskId, float] = {}
         self._arriving: set[TaskId] = set()
+        self._any_ran = False
         self._failing_since_ms: dict[TaskId, float] = {}
         self._restoring_since_ms: dict[TaskId, float] = {}
         self._told_ms: dict[TaskId, float] = {}
@@ -51,14 +52,16 @@ class PendingTasks:
 
     def arrives(self, task_id: TaskId) -> None:
         """Let a task be tried at once that has come with a share of the partitions."""
-        self._arriving.add(task_id)
+        if self._any_ran:
+            self._arriving.add(task_id)
         self.add(task_id)
 
     def arrived(self, task_id: TaskId) -> bool:
-        """Return whether a task that starts does so for the first time since it has come."""
-        first = task_id in self._arriving
+        """Return whether a task that starts has come since with a later share than the first."""
+        later = task_id in self._arriving
         self._arriving.discard(task_id)
-        return first
+        self._any_ran = True
+        return later
 
     def began(self, task_id: TaskId) -> None:
         """Note that a task waits for nobody at this moment: it restores, or runs."""

@@ -351,8 +351,8 @@ class TaskManager:
             self.revive([task])
             raise RetriableClientError(str(error)) from error
         self._pending.went_on(task.task_id)
-        first = self._pending.arrived(task.task_id) and bool(committed)
-        (self.active.goes_on if first else self.active.note)(task)
+        moved = self._pending.arrived(task.task_id) and bool(committed)
+        (self.active.goes_on if moved else self.active.note)(task)
         self._changes += 1
         _log.debug(
             "task running",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -340,28 +341,29 @@ def test_tasks_that_stay_begin_before_those_that_come(tmp_path: Path) -> None:
     assert begun == ["0_2", "0_3", "0_0", "0_1"]
 
 
-def test_a_task_that_goes_on_elsewhere_commits_its_first_records_before_the_interval_is_over(
+def test_a_task_that_is_taken_over_commits_its_first_records_before_the_interval_is_over(
     tmp_path: Path,
 ) -> None:
-    application = Application(tmp_path, commit_interval_ms=8_000)
-    began_ms = application.clock.monotonic_ms()
-    owner = application.process("p0")
-    owner.start()
-    application.feed("a")
-    _step(application, owner)
-    assert not application.outputs()  # It has begun just now: nobody has waited for it.
-    owner.stop(leave_group=True)
+    application = Application(tmp_path, partitions=2, commit_interval_ms=8_000)
+    both = [application.process(name) for name in ("p0", "p1")]
+    for process in both:
+        process.start()
+    application.feed(*"abcd")
+    _step(application, *both)
+    assert len(running_tasks(both[0])) == len(running_tasks(both[1])) == 1
+    assert not application.outputs()  # They have begun just now: nobody has waited for them.
+    both[1].stop(leave_group=True)
+    stopped_ms = application.clock.monotonic_ms()
 
-    application.feed("a")
-    successor = application.process("p1")
-    successor.start()
-    _step(application, successor)
-    assert application.outputs() == [("a", 1), ("a", 2)]
+    application.feed(*"abcd")
+    _step(application, both[0])
+    assert len(running_tasks(both[0])) == 2
+    assert application.clock.monotonic_ms() - stopped_ms < 8_000
+    assert Counter(count for _, count in application.outputs()) == {1: 4, 2: 4}
 
-    application.feed("a")
-    _step(application, successor)
-    assert len(application.outputs()) == 2
-    assert application.clock.monotonic_ms() - began_ms < 8_000
+    application.feed(*"abcd")
+    _step(application, both[0])
+    assert len(application.outputs()) == 8
 
 
 def test_a_task_whose_directory_is_locked_waits_and_holds_nobody_up(tmp_path: Path) -> None:
@@ -506,6 +508,7 @@ def pausing(pause: Callable[[str], str], where: str) -> Topology:
     return builder.build()
 
 
-def _step(application: Application, process: SimulatedProcess) -> None:
-    for _ in range(15):
-        process.step()
+def _step(application: Application, *processes: SimulatedProcess) -> None:
+    for _ in range(30):
+        for process in processes:
+            process.step()
