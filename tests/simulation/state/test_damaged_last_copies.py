@@ -27,6 +27,7 @@ from tests.simulation.state.damaging import (
 )
 from tests.simulation.state.test_lost_changelogs import (
     Loss,
+    away_while_others_count,
     choose,
     counted,
     cut_off,
@@ -126,14 +127,7 @@ def test_changelog_loss_policy_decides_about_a_damaged_store_too(
 def test_a_damaged_store_whose_changelog_others_have_written_anew_is_not_wiped(
     tmp_path: Path,
 ) -> None:
-    application = counted(tmp_path / "away")
-    away = application.state
-    delete_changelog(application)
-    application.state = tmp_path / "meanwhile"
-    application.new_process()
-    application.feed(["a"] * 9)
-    application.run()
-    application.state = away
+    application = away_while_others_count(tmp_path)
     flip_manifest(application.directory("counts"))
 
     assert "its offset is of another topic of that name" in refused(application)

@@ -43,6 +43,19 @@ def counted(root: Path, guarantee: str = "exactly_once") -> OnDisk:
     return application
 
 
+def away_while_others_count(root: Path) -> OnDisk:
+    """Return one whose changelog was made again, and that others have written far meanwhile."""
+    application = counted(root / "away")
+    away = application.state
+    delete_changelog(application)
+    application.state = root / "meanwhile"
+    application.new_process()
+    application.feed(["a"] * 9)
+    application.run()
+    application.state = away
+    return application
+
+
 def delete_changelog(application: OnDisk) -> None:
     application.app.broker.delete_topic(CHANGELOG.topic)
 
@@ -248,14 +261,7 @@ def test_a_changelog_made_again_that_somebody_has_written_far_is_told_from_the_o
     tmp_path: Path,
 ) -> None:
     """The store's offset lies within the new topic: only its id tells that it is another."""
-    application = counted(tmp_path / "away")
-    away = application.state
-    delete_changelog(application)
-    application.state = tmp_path / "meanwhile"
-    application.new_process()
-    application.feed(["a"] * 9)
-    application.run()
-    application.state = away
+    application = away_while_others_count(tmp_path)
     application.new_process()
 
     with pytest.raises(ChangelogLossError, match="its offset is of another topic of that name"):
