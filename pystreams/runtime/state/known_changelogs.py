@@ -10,6 +10,7 @@ and nothing is known of its stores.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -99,10 +100,11 @@ class KnownChangelogs:
             unfinished.replace(file)
             sync_directory(file.parent)
         except OSError as error:
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            why = "the disk is full: free some space" if full else f"{error.strerror}: mend that"
             raise StateStoreError(
                 store,
-                f"which topic its changelog is can't be written to {file} ({error.strerror}): free "
-                "some space, or make the directory writable, then start again",
+                f"which topic its changelog is can't be written to {file}: {why}, then start again",
             ) from error
 
 
