@@ -135,7 +135,14 @@ class ConsumerPort(Protocol):
 
 
 class ProducerPort(Protocol):
-    """A producer, transactional or not; one owner, one thread at a time."""
+    """A producer, transactional or not; one owner, one thread at a time.
+
+    Attributes:
+        gives_up: Whether to send, flush and commit no longer where brokers do not answer; for
+            whoever made it to set.
+    """
+
+    gives_up: Callable[[], bool]
 
     @property
     def in_doubt(self) -> bool:
@@ -185,13 +192,14 @@ class ProducerPort(Protocol):
 
         Raises:
             TransactionAbortableError: The transaction was not committed and must be aborted.
-            TaskMigratedError: A newer producer or member fenced this one.
+            TaskMigratedError: A newer producer or member fenced this one, or it was given up.
         """
 
-    def abort_transaction(self) -> None:
+    def abort_transaction(self, timeout_s: float = 5.0) -> None:
         """Abort the open transaction and forget what was sent in it.
 
         Raises:
+            RetriableClientError: No answer in time (s); call again, and it goes on.
             TaskMigratedError: The broker has ended it already, by its time limit or for a newer
                 producer; this one can't be used any more.
         """
@@ -203,8 +211,8 @@ class ProducerPort(Protocol):
         `last_offset` of a buffer to that of one.
         """
 
-    def close(self) -> None:
-        """Release the client at once; an open transaction is aborted."""
+    def close(self, timeout_s: float = 3.0) -> bool:
+        """Release the client; abort what is open, in time (s); return whether nothing is left."""
 
 
 class ChangelogBatch(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 
 from pystreams.errors import (
@@ -15,6 +14,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.tasks.committer import CommitFailure
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.stop_order import StopOrder
 
 _log = get_logger("pystreams.thread")
 
@@ -35,7 +35,7 @@ class CommitRecovery:
         self,
         producers: TaskProducers,
         failing: FailingTasks,
-        stop: threading.Event,
+        stop: StopOrder,
         revive: Callable[[Collection[StreamTask]], None],
     ) -> None:
         self._producers = producers
@@ -61,6 +61,8 @@ class CommitRecovery:
 
     def abort(self, sending: Mapping[StreamsProducer, Collection[StreamTask]]) -> None:
         """Abort the transactions of tasks, waiting for the broker as long as they may fail.
+
+        An order to stop ends the wait: what is not aborted then is left to the end of its producer.
 
         Args:
             sending: The tasks that each producer sends for.

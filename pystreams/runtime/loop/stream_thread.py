@@ -53,6 +53,7 @@ from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import restorer_of_thread
 from pystreams.runtime.tasks.standstill_guard import Membership
+from pystreams.runtime.tasks.stop_order import StopOrder
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -80,7 +81,7 @@ class StreamThread:
         self._parts = parts
         self._settings, self._clock = parts.settings, parts.clock
         self._instance_id = f"{parts.identity.group_instance_id}-{index}"
-        self._stop = parts.make_stop_event()
+        self._stop = StopOrder(parts.make_stop_event(), parts.clock)
         self._leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
@@ -89,6 +90,7 @@ class StreamThread:
             thread_index=index,
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
+            stop=self._stop,
             concurrent=self._concurrent,
         )
         self._restorer = restorer_of_thread(self.name, parts)
@@ -133,7 +135,7 @@ class StreamThread:
         """Ask the loop to commit and end; see `KafkaStreams.close`."""
         if leave_group is not None:
             self._leaves = leave_group
-        self._stop.set()
+        self._stop.give()
 
     @property
     def settled(self) -> bool:
@@ -174,7 +176,7 @@ class StreamThread:
         """Run until stopped, and keep what ended it in `error`; `shut_down` comes next."""
         try:
             self.join_group()
-            while not self._stop.is_set():
+            while not self._stop.is_given:
                 self.run_once()
         except RAISED_BY_CODE as error:
             self._failed("stream thread failed", error)
@@ -228,7 +230,7 @@ class StreamThread:
             self._processing.go_on(now_ms)
             here = 0 if paused else self._processing.round(now_ms)
             processed += here
-            if not here or self._stop.is_set() or self._timing.poll_due():
+            if not here or self._stop.is_given or self._timing.poll_due():
                 break
         if not paused:
             self._processing.punctuate(now_ms)
@@ -258,7 +260,7 @@ class StreamThread:
         self._commit(leaving=True)
         self._waiting.begins_by_revocation()
         self._group.joins()
-        keep = self._settings.membership.static and not self._stop.is_set()
+        keep = self._settings.membership.static and not self._stop.is_given
         self._manager.revoke(partitions, keep=keep)
         self._input.forget(partitions)
 
@@ -317,11 +319,15 @@ class StreamThread:
 
     def _rejoin(self, error: TaskMigratedError) -> None:
         """Drop what may belong to somebody else and join the group again with a new client."""
+        stops = self._stop.is_given  # Then what is left to do is to end.
         self._group.fenced(error)
-        _log.warning("joining the group again", thread=self.name, why=str(error))
+        doing = "stopping without a commit" if stops else "joining the group again"
+        _log.warning(doing, thread=self.name, why=str(error))
         self._waiting.begins()
         self._manager.close_all()
         self._producers.close()
+        if stops:
+            return
         self._consumer.close()
         self._input.forget_all()
         self._consumer = self._make_consumer()

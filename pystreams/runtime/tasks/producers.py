@@ -16,16 +16,24 @@ from concurrent.futures import Executor, Future
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId
+from pystreams.kernel.loggers import get_logger
 from pystreams.record import OutputBuffer
 from pystreams.runtime.ports import ProducerPort
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.standstill_guard import Membership
+from pystreams.runtime.tasks.stop_order import StopOrder
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
+
+_log = get_logger("pystreams.tasks")
 
 
 class StreamsProducer:
     """A producer and the state of its transaction; one owner at a time.
+
+    Args:
+        transactional_id: Makes it transactional.
+        stop: Says how long it may wait for a broker.
 
     Attributes:
         transactional: Whether it sends in transactions.
@@ -33,11 +41,14 @@ class StreamsProducer:
         initialized: Whether it may send: it has no transactions, or has fenced its predecessor.
     """
 
-    def __init__(self, port: ProducerPort, *, transactional: bool) -> None:
+    def __init__(self, port: ProducerPort, transactional_id: str | None, stop: StopOrder) -> None:
         self.port = port
-        self.transactional = transactional
+        port.gives_up = stop.ends_commits
+        self.transactional = transactional_id is not None
         self.in_transaction = False
-        self.initialized = not transactional
+        self.initialized = not self.transactional
+        self._transactional_id = transactional_id
+        self._stop = stop
         self._doomed = False
         self._preparing: Future[None] | None = None
 
@@ -92,9 +103,12 @@ class StreamsProducer:
 
         To be called when tasks go back to that commit. Without transactions what was sent stays,
         and no changelog gets the offset of a record that its store does not hold any more.
+
+        Raises:
+            RetriableClientError: No answer for some seconds; call again, and it goes on.
         """
         if self.in_transaction:
-            self.port.abort_transaction()
+            self.port.abort_transaction(self._stop.abort_s)
             self.in_transaction = self._doomed = False
         elif not self.transactional:
             self.port.forget_sent()
@@ -125,10 +139,15 @@ class StreamsProducer:
             self.abort()
 
     def close(self) -> None:
-        """Release the client."""
+        """Release the client; say so if a transaction is left open."""
         if self._preparing is not None:
             self._preparing.exception()  # A client is used by one thread at a time.
-        self.port.close()
+        if not self.port.close(self._stop.release_s):
+            _log.warning(
+                "a transaction is left open: its coordinator gives no answer",
+                transactional_id=self._transactional_id,
+                ends="with the next producer of this id, or by its time limit",
+            )
 
 
 class TaskProducers:
@@ -136,6 +155,7 @@ class TaskProducers:
 
     Args:
         membership: Tells when nothing may be sent.
+        stop: Says how long producers may wait for brokers.
         concurrent: Aborts and releases several at once.
     """
 
@@ -146,9 +166,11 @@ class TaskProducers:
         thread_index: int,
         client_id: str,
         membership: Membership,
+        stop: StopOrder,
         concurrent: ConcurrentCalls,
     ) -> None:
         self.membership = membership
+        self._stop = stop
         self._concurrent = concurrent
         self._parts = parts
         self._topics = parts.plan.output_topics()
@@ -205,7 +227,7 @@ class TaskProducers:
             port = self._parts.clients.producer(
                 client_id, transactional_id, self._topics, self._sharing()
             )
-            producer = StreamsProducer(port, transactional=transactional_id is not None)
+            producer = StreamsProducer(port, transactional_id, self._stop)
             self._made[task_id] = producer
         return producer
 

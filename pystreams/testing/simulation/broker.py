@@ -8,6 +8,7 @@ little of what a broker does in the background, and every poll of a consumer tic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from pystreams.errors import RetriableClientError
@@ -26,6 +27,7 @@ _TOPIC_DEFAULTS = {
     "min.compaction.lag.ms": "0",
     "retention.ms": str(7 * 24 * 3600 * 1000),
 }
+_LOOK_MS = 500
 
 
 class SimulatedBroker:
@@ -58,7 +60,7 @@ class SimulatedBroker:
         self._topic_ids: dict[str, str] = {}
         self.topic_settings: dict[str, dict[str, str]] = {}
         self._created = 0
-        self._back_ms = 0.0
+        self._back_ms = self._transactions_back_ms = 0.0
         self._was_away = False
         self._background: list[Callable[[], None]] = []
         self.group = GroupCoordinator(
@@ -178,19 +180,40 @@ class SimulatedBroker:
 
     # ------------------------------------------------------------------ absence
 
-    def go_away(self, duration_ms: float) -> None:
-        """Answer nothing for a while: a restart, or coordinators that move."""
-        self._back_ms = self.clock.monotonic_ms() + duration_ms
-        self._was_away = True
+    def go_away(self, duration_ms: float, *, transactions_only: bool = False) -> None:
+        """Answer nothing for a while: a restart, or coordinators that move.
+
+        Args:
+            transactions_only: Whether all but the coordinator of transactions answers.
+        """
+        self._transactions_back_ms = self.clock.monotonic_ms() + duration_ms
+        if not transactions_only:
+            self._back_ms = self._transactions_back_ms
+            self._was_away = True
 
     @property
     def away(self) -> bool:
         """Whether it answers nothing now."""
         return self.clock.monotonic_ms() < self._back_ms
 
-    def wait_until_back(self) -> None:
-        """Let the time pass in which it answers nothing."""
-        self.clock.advance_ms(max(self._back_ms - self.clock.monotonic_ms(), 0))
+    @property
+    def transactions_away(self) -> bool:
+        """Whether it answers nothing about transactions now."""
+        return self.clock.monotonic_ms() < self._transactions_back_ms
+
+    def wait_for_transactions(
+        self, timeout_s: float = math.inf, gives_up: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Let time pass until it answers about transactions again; return whether it does.
+
+        Args:
+            timeout_s: How much of it at most (s).
+            gives_up: Whether to wait no longer; asked every half a second.
+        """
+        until_ms = min(self.clock.monotonic_ms() + timeout_s * 1000, self._transactions_back_ms)
+        while (left_ms := until_ms - self.clock.monotonic_ms()) > 0 and not gives_up():
+            self.clock.advance_ms(min(left_ms, _LOOK_MS))
+        return not self.transactions_away
 
     def gives_no_answer(self) -> bool:
         """Return whether a request gets none in time: it is away, or the draw says so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from pystreams.errors import (
     RetriableClientError,
@@ -34,6 +35,7 @@ class SimulatedProducer:
         transactional_id: Makes it transactional.
 
     Attributes:
+        gives_up: See `ProducerPort`; heeded where a commit waits for the broker.
         in_doubt: Whether the broker may still meet a request of a transaction that has ended.
     """
 
@@ -56,6 +58,7 @@ class SimulatedProducer:
         self._in_transaction = False
         self._broken = False
         self._closed = False
+        self.gives_up: Callable[[], bool] = lambda: False
         self.in_doubt = False
         if transactional_id is None:
             broker.in_background(self._deliver_late)
@@ -123,7 +126,7 @@ class SimulatedProducer:
         """Fence older producers."""
         self._pulse("init_transactions")
         self._maybe_fail("init_transactions")
-        self._broker.maybe_no_answer("init_transactions")
+        self._maybe_no_answer("init_transactions")
         name = self._transactional_id
         assert name is not None, "not transactional"
         self._identity = (name, self._broker.transactions.init(name))
@@ -147,9 +150,10 @@ class SimulatedProducer:
         self._refuse_if_broken()
         identity = self._identity
         assert identity is not None, "a transaction was begun"
-        if self._broker.away:  # It is asked again until there is an answer.
-            self._broker.wait_until_back()
+        if self._broker.transactions_away:  # It is asked again until there is an answer.
             self.in_doubt = True
+            if not self._broker.wait_for_transactions(gives_up=self.gives_up):
+                raise TaskMigratedError("commit_transaction: given up (simulated)")
         while self._queue:
             self._deliver_first()
         self._maybe_fail("commit_transaction")
@@ -173,12 +177,13 @@ class SimulatedProducer:
         self._pulse("committed")
         self._in_transaction = False
 
-    def abort_transaction(self) -> None:
+    def abort_transaction(self, timeout_s: float = 5.0) -> None:
         """Abort what was sent."""
         self._pulse("abort_transaction")
         assert self._in_transaction, "no transaction is open"
         self._maybe_fail("abort_transaction")
-        self._broker.maybe_no_answer("abort_transaction")
+        self._broker.wait_for_transactions(timeout_s)
+        self._maybe_no_answer("abort_transaction")
         self._queue.clear()
         self._acknowledged.clear()
         assert self._identity is not None, "a transaction was begun"
@@ -194,26 +199,32 @@ class SimulatedProducer:
         self._acknowledged.clear()
         self._queue = [(OutputBuffer(old.topic, old.partition), sent) for old, sent in self._queue]
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = 3.0) -> bool:
         """Throw away what was not delivered; abort, unless the broker does not answer."""
         self._lifeline.pulse(f"{self._client_id} close")
         if self._closed:
-            return
+            return True
         self._closed = True
         self._queue.clear()
-        if not self._in_transaction or self._broker.gives_no_answer():
-            return
-        try:
+        if not self._in_transaction:
+            return True
+        if not self._broker.wait_for_transactions(timeout_s) or self._broker.gives_no_answer():
+            return False
+        with suppress(TaskMigratedError):
             assert self._identity is not None, "a transaction was begun"
             self._broker.transactions.end(*self._identity, commit=False)
-        except TaskMigratedError:
-            return
+        return True
 
     # ------------------------------------------------------------------ trouble
 
     def _pulse(self, call: str) -> None:
         self._lifeline.pulse(f"{self._client_id} {call}")
         assert not self._closed, f"{call} of a closed producer"
+
+    def _maybe_no_answer(self, call: str) -> None:
+        if self._broker.transactions_away:
+            raise RetriableClientError(f"{call}: the coordinator gives no answer (simulated)")
+        self._broker.maybe_no_answer(call)
 
     def _refuse_if_broken(self) -> None:
         if self._broken:

@@ -23,9 +23,12 @@ from tests.broker.reading import (
     values_by_key,
 )
 from tests.broker.troubles.request_proxy import (
+    END_TXN,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
     RequestProxy,
 )
 from tests.broker.waiting import wait_until
@@ -230,6 +233,50 @@ def test_commits_whose_group_coordinator_is_not_found_do_not_hold_a_stop(
     proxy.close()
     assert stopped
     assert streams.error is None
+
+
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once"))
+def test_a_stop_behind_brokers_that_fell_silent_is_in_time_and_loses_nothing(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    """Neither what was sent is acknowledged, nor is its transaction committed or aborted."""
+    servers = broker.bootstrap_servers
+    proxy = RequestProxy(servers)
+    source, output = topics_with_input(servers, create_topic)
+    settings = {
+        "bootstrap.servers": proxy.bootstrap_servers,
+        "processing.guarantee": guarantee,
+        "commit.interval.ms": 9000,
+        "statestore.cache.max.bytes": 0,
+    }
+    file = write_counts(tmp_path, source, output)
+    with Application(unique_name, tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_until(
+            lambda: len(read_all(servers, output, committed=False)) >= RECORDS,
+            "all records processed",
+        )
+        for api in (PRODUCE, END_TXN, TXN_OFFSET_COMMIT):
+            proxy.keep_next(api, 10_000, cuts=False)
+        produce(servers, source, [(b"k", bytes(8))])
+        wait_until(lambda: proxy.kept, "a request without an answer")
+        running.stop()
+        assert "has not stopped" not in running.tail()
+        for api in (PRODUCE, END_TXN, TXN_OFFSET_COMMIT):
+            proxy.keep_next(api, 0)
+        again = application.start()
+        again.wait_until(
+            lambda: len(read_all(servers, output)) == RECORDS + 1, "all records committed"
+        )
+        again.stop()
+    proxy.close()
+
+    counted = values_by_key(read_all(servers, output))
+    assert counted == {b"k": list(range(1, RECORDS + 2))}
 
 
 def test_a_stop_before_any_broker_answers_is_a_clean_one(unique_name: str, tmp_path: Path) -> None:

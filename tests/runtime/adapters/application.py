@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pystreams import StreamsConfig, TopicPartition
 from pystreams.config import clients
 from pystreams.errors import RetriableClientError
+from pystreams.kernel.clock import SystemClock
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.cluster.new_topic import NewTopic
+from pystreams.runtime.tasks.stop_order import StopOrder
 from tests import names
 from tests.broker.flushing import flush
 from tests.broker.waiting import wait_until
@@ -165,6 +168,11 @@ class Application:
     def close(self) -> None:
         for client in self._closing:
             client.close()
+
+
+def never_stopped() -> StopOrder:
+    """Return the order to stop of a thread that is not given one."""
+    return StopOrder(threading.Event(), SystemClock())
 
 
 class MakeApplication(Protocol):

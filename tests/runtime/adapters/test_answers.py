@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -12,7 +14,11 @@ from structlog.testing import capture_logs
 from pystreams import FatalStreamsError, StreamsError
 from pystreams.errors import TaskMigratedError
 from pystreams.runtime.adapters.connection.confluent_errors import translate
-from pystreams.runtime.adapters.producing.commit_outcomes import until_answered
+from pystreams.runtime.adapters.producing.commit_outcomes import (
+    CommitLimits,
+    commit,
+    until_answered,
+)
 
 SILENCE = KafkaError._TIMED_OUT
 TOLD = "the commit waits for the broker"
@@ -63,12 +69,25 @@ def test_a_step_without_an_answer_is_given_up_at_the_limit() -> None:
     assert len(step.timeouts_s) > 1
 
 
-def test_even_without_any_patience_a_step_is_given_the_time_for_one_answer() -> None:
-    step = Step([])
+def test_even_without_any_patience_a_commit_is_given_the_time_for_one_answer() -> None:
+    """Each try takes but a part of it, so that a stop is heard in between."""
+    step = Step([SILENCE] * 3)
+    client: Any = SimpleNamespace(commit_transaction=step)
 
-    until_answered(step, meaning, 0, FatalStreamsError)
+    commit(client, {}, None, translate, CommitLimits(transaction_s=60, commit_s=0))
 
-    assert step.timeouts_s == [30.0]
+    assert len(step.timeouts_s) == 4
+
+
+def test_a_step_is_given_up_between_two_tries() -> None:
+    step = Step(repeat(SILENCE))
+
+    with pytest.raises(TaskMigratedError, match=r"_TIMED_OUT.*given up"):
+        until_answered(
+            step, meaning, 60, FatalStreamsError, gives_up=lambda: len(step.timeouts_s) == 3
+        )
+
+    assert len(step.timeouts_s) == 3
 
 
 def test_a_step_that_takes_its_time_is_told_of_once() -> None:

@@ -18,6 +18,7 @@ from tests.runtime.adapters.application import (
     Application,
     MakeApplication,
     answer_of,
+    never_stopped,
     numbered,
     stable,
     until,
@@ -57,7 +58,7 @@ class Committing:
         self.consumer, listener = application.member(source)
         self.source: TopicPartition = listener.assigned[0]
         self.port = application.transactional()
-        self.producer = StreamsProducer(self.port, transactional=True)
+        self.producer = StreamsProducer(self.port, "task", never_stopped())
 
     def send(self, number: int) -> None:
         answer_of(self.producer.begin)  # In doubt, it asks for an epoch first.

@@ -12,7 +12,7 @@ from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters.producing import confluent_producer
 from pystreams.runtime.tasks.producers import StreamsProducer
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, numbers, until
+from tests.runtime.adapters.application import Application, never_stopped, numbered, numbers, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,19 +89,18 @@ def test_a_full_queue_is_waited_for(
     assert numbers(_messages(application, topic, 300)) == list(range(300))
 
 
-def test_what_was_sent_before_the_queue_stays_full_is_not_sent_again(
-    make_application: Callable[[dict[str, Any]], Application], monkeypatch: pytest.MonkeyPatch
+def test_what_was_sent_before_a_full_queue_is_given_up_is_not_sent_again(
+    make_application: Callable[[dict[str, Any]], Application],
 ) -> None:
     application = make_application({"producer.queue.buffering.max.messages": 10})
     topic = application.topic()
     producer = application.producer()
     output = numbered(topic, 30, partition=None)
-    with monkeypatch.context() as patched:
-        patched.setattr(confluent_producer, "_ANSWER_TIMEOUT_S", -1.0)
-        patched.setattr(confluent_producer, "_ROOM_WAIT_S", 0.0)
-        with pytest.raises(RetriableClientError, match="queue is full"):
-            producer.send(output)
+    producer.gives_up = lambda: True
+    with pytest.raises(RetriableClientError, match="queue is full"):
+        producer.send(output)
     assert len(output.records) < 30
+    producer.gives_up = lambda: False
     producer.send(output)
     flush(producer)
     assert sorted(numbers(_messages(application, topic, 30))) == list(range(30))
@@ -185,7 +184,7 @@ def test_tasks_that_go_back_are_not_told_where_their_last_records_went(
     missing_soon = {"producer.topic.metadata.propagation.max.ms": 500}
     application = make_application(missing_soon | {"production.exception.handler": give_up})
     changelog = application.topic()
-    producer = StreamsProducer(application.producer(), transactional=False)
+    producer = StreamsProducer(application.producer(), None, never_stopped())
     output = numbered(changelog, 5)
     producer.send([output, numbered(f"{application.name}-nowhere", 1, partition=None)])
     with pytest.raises(TransactionAbortableError, match="nowhere"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,15 +15,27 @@ from pystreams import ProductionError, TopicPartition
 from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.connection.confluent import init_transactions
-from pystreams.runtime.adapters.producing.commit_outcomes import send_offsets
+from pystreams.runtime.adapters.producing.commit_outcomes import CommitLimits, send_offsets
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
-from tests.broker.troubles.request_proxy import FIND_COORDINATOR, RequestProxy
+from tests.broker.troubles.request_proxy import (
+    END_TXN,
+    FIND_COORDINATOR,
+    PRODUCE,
+    RequestProxy,
+)
 from tests.broker.waiting import DEADLINE_S
-from tests.runtime.adapters.application import Application, answer_of, numbered, stable, until
+from tests.runtime.adapters.application import (
+    Application,
+    MakeApplication,
+    answer_of,
+    numbered,
+    stable,
+    until,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
@@ -148,8 +161,7 @@ def test_a_client_that_does_not_return_from_sending_offsets_costs_the_producer()
             {TopicPartition("any", 0): CommittedOffset(1, "")},
             None,
             lambda error: RetriableClientError(f"sending offsets: {error}"),
-            0.2,
-            DEADLINE_S,
+            CommitLimits(0.2, DEADLINE_S),
         )
 
     never.set()
@@ -188,6 +200,83 @@ def test_a_group_coordinator_that_is_not_found_costs_the_producer_and_the_next_o
     assert answer_of(lambda: consumer.committed([partition])) == {partition: CommittedOffset(2, "")}
     application.close()
     proxy.close()
+
+
+@pytest.fixture
+def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
+    proxy = RequestProxy(broker.bootstrap_servers)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def proxied(proxy: RequestProxy, make_application: MakeApplication) -> Application:
+    """An exactly-once application whose requests the proxy may keep."""
+    settings = {"bootstrap.servers": proxy.bootstrap_servers}
+    return make_application(settings | {"processing.guarantee": "exactly_once"})
+
+
+def test_an_abort_without_an_answer_goes_on_when_it_is_called_again(
+    proxy: RequestProxy, proxied: Application
+) -> None:
+    """In between an order to stop is heard."""
+    topic, producer = proxied.topic(), proxied.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 5))
+    flush(producer)
+    proxy.keep_next(END_TXN, 1000)
+    for _ in range(3):
+        with pytest.raises(RetriableClientError, match="aborting"):
+            producer.abort_transaction(0.2)
+    proxy.keep_next(END_TXN, 0)
+    answer_of(lambda: producer.abort_transaction(1.0))
+    producer.begin_transaction()
+    producer.send(numbered(topic, 1, start=7))
+    flush(producer)
+    producer.commit_transaction({}, None)
+
+    _until_stable(proxied, topic, [7])
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_producer_that_is_closed_tells_whether_its_transaction_is_left_open(
+    answered: bool, proxy: RequestProxy, proxied: Application
+) -> None:
+    topic, producer = proxied.topic(), proxied.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 5))
+    flush(producer)
+    proxy.keep_next(END_TXN, 0 if answered else 1000)
+
+    assert producer.close(DEADLINE_S if answered else 0.5) is answered
+    proxy.keep_next(END_TXN, 0)
+
+
+def test_a_producer_that_is_fenced_leaves_nothing_open(application: Application) -> None:
+    topic = application.topic()
+    older = application.transactional()
+    older.begin_transaction()
+    older.send(numbered(topic, 5))
+    flush(older)
+    application.transactional()
+
+    assert older.close(DEADLINE_S)
+
+
+def test_a_flush_is_given_up_where_its_owner_is_to_stop(
+    proxy: RequestProxy, proxied: Application
+) -> None:
+    asked = count()
+    topic, producer = proxied.topic(), proxied.transactional()
+    producer.gives_up = lambda: next(asked) >= 0
+    producer.begin_transaction()
+    proxy.keep_next(PRODUCE, 1000, cuts=False)
+    producer.send(numbered(topic, 1))
+
+    with pytest.raises(RetriableClientError, match="1 records are not acknowledged yet"):
+        producer.flush()
+
+    assert next(asked) == 1
 
 
 def test_a_newer_producer_fences_the_older_one(application: Application) -> None:

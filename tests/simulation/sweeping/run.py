@@ -136,7 +136,7 @@ class SweepRun:
         """No more trouble: let everything be processed and committed."""
         self.faults.rates = NO_FAULTS
         self.faults.forget_scripted("write")
-        self.broker.wait_until_back()
+        self.broker.wait_for_transactions()
         self.frozen.clear()
         for process in self.processes:
             process.crash_in(None)

@@ -12,13 +12,13 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, Message, Producer
 
+from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.connection.confluent_errors import (
     CLIENT_EXCEPTIONS,
     error_of,
     translate,
 )
 
-_CLOSE_TIMEOUT_S = 3.0
 _CONNECT_TIMEOUT_S = 0.5
 
 __all__ = ["Consumer", "Message", "Producer", "consume_available", "init_transactions", "release"]
@@ -72,15 +72,26 @@ def init_transactions(client: Producer, topics: Collection[str], timeout_s: floa
         del client  # Else an error that is kept, with its frames, keeps the client and its threads.
 
 
-def release(client: Producer, *, in_transaction: bool) -> None:
-    """Let go of a producer at once; an open transaction is aborted.
+def release(client: Producer, *, abort_timeout_s: float | None) -> bool:
+    """Let go of a producer; an open transaction is aborted.
 
     The client's own `close` would wait for the broker for ever. Dropping the last reference frees
     it; what was not sent is thrown away here.
+
+    Args:
+        abort_timeout_s: How long the abort may take (s); None where no transaction is open.
+
+    Returns:
+        Whether none is left open.
     """
-    with contextlib.suppress(*CLIENT_EXCEPTIONS):
-        if in_transaction:
-            client.abort_transaction(_CLOSE_TIMEOUT_S)
+    ended = True
+    try:
+        if abort_timeout_s is not None:
+            client.abort_transaction(abort_timeout_s)
+    except CLIENT_EXCEPTIONS as error:
+        # What another producer has fenced, or the broker's time limit has ended, is not open.
+        ended = not isinstance(translate(error_of(error), "aborting"), RetriableClientError)
     with contextlib.suppress(*CLIENT_EXCEPTIONS):
         client.purge()
         client.flush(0)
+    return ended

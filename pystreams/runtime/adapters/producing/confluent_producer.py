@@ -18,7 +18,6 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import (
-    FatalStreamsError,
     RetriableClientError,
     StreamsError,
     TransactionAbortableError,
@@ -39,7 +38,7 @@ from pystreams.runtime.adapters.connection.connections import (
     make_client,
 )
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
-from pystreams.runtime.adapters.producing.commit_outcomes import send_offsets, until_answered
+from pystreams.runtime.adapters.producing.commit_outcomes import CommitLimits, commit
 from pystreams.runtime.adapters.producing.delivery_reports import DeliveryReports, LastSent
 from pystreams.runtime.adapters.producing.lost_requests import LostRequests
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords, missing_topic
@@ -62,6 +61,9 @@ class ConfluentProducer:
         topics: Those it will write to, as far as they are known.
         handler: Decides about records that can't be produced.
         commit_timeout_s: How long a commit is tried while the broker does not answer (s).
+
+    Attributes:
+        gives_up: See `ProducerPort`.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class ConfluentProducer:
         self._connections = outage.refused(config)
         self._commit_timeout_s = commit_timeout_s
         self._transaction_timeout_s = config.get("transaction.timeout.ms", 60_000) / 1000
+        self.gives_up: Callable[[], bool] = lambda: False
         self._in_transaction = False
         self._lost = LostRequests(LibrdkafkaLog(outage, self._connections), config)
         # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
@@ -162,7 +165,7 @@ class ConfluentProducer:
                     topic, value, key, partition, last_sent, None, timestamp or 1, headers
                 )
             except BufferError as full:
-                if time.monotonic() > deadline_s:
+                if time.monotonic() > deadline_s or self.gives_up():
                     message = f"{self._name}: the client's queue is full, brokers take nothing"
                     raise RetriableClientError(message) from full
                 self._serve(_ROOM_WAIT_S)
@@ -210,7 +213,7 @@ class ConfluentProducer:
         try:
             while remaining := self._open.flush(_GLANCE_S):
                 self._connections.check()
-                if time.monotonic() > deadline_s:
+                if time.monotonic() > deadline_s or self.gives_up():
                     break
                 failed = self._cause() if self._in_transaction else None
                 if failed is not None:  # Then nothing more is sent.
@@ -276,34 +279,21 @@ class ConfluentProducer:
     ) -> None:
         """Add the offsets to the open transaction and commit it.
 
-        After any error but `FatalStreamsError` the transaction is still open: abort it, or close
-        the producer. A `FatalStreamsError` may leave its outcome unknown; the next start learns it.
+        After any error but `FatalStreamsError` and `TaskMigratedError` the transaction is still
+        open: abort it, or close the producer. These leave it unknown; the next start learns it.
         """
         client = self._open
-        if offsets:
-            send_offsets(
-                client.send_offsets_to_transaction,
-                offsets,
-                group_metadata,
-                lambda error: self._error(error, "sending offsets to the transaction"),
-                self._transaction_timeout_s,
-                self._commit_timeout_s,
-            )
-        until_answered(
-            client.commit_transaction,
-            lambda error: self._error(error, "committing"),
-            self._commit_timeout_s,
-            FatalStreamsError,  # Rolling back might undo a success.
-        )
+        limits = CommitLimits(self._transaction_timeout_s, self._commit_timeout_s, self.gives_up)
+        commit(client, offsets, group_metadata, self._error, limits)
         self._transaction_ended()
         self._lost.hear(client)
         self._batch_size.widen()
 
-    def abort_transaction(self) -> None:
+    def abort_transaction(self, timeout_s: float = 5.0) -> None:
         """Abort the open transaction and forget what was sent in it."""
         self._reports.forget_offsets()
         try:
-            self._open.abort_transaction(_ANSWER_TIMEOUT_S)
+            self._open.abort_transaction(timeout_s)
         except CLIENT_EXCEPTIONS as error:
             raise self._error(error_of(error), "aborting") from error
         self._transaction_ended()
@@ -334,11 +324,12 @@ class ConfluentProducer:
         """Forget where changelog records went that no flush has acknowledged."""
         self._reports.forget_offsets()
 
-    def close(self) -> None:
-        """Release the client at once; an open transaction is aborted."""
+    def close(self, timeout_s: float = 3.0) -> bool:
+        """Release the client; abort what is open, in time (s); return whether nothing is left."""
         client, self._client = self._client, None
-        if client is not None:
-            release(client, in_transaction=self._in_transaction)
+        if client is None:
+            return True
+        return release(client, abort_timeout_s=timeout_s if self._in_transaction else None)
 
     # ------------------------------------------------------------------ inside
 

@@ -1,0 +1,70 @@
+"""The order to stop that a thread was given, and how long it waits for brokers from then on.
+
+A stop is to be over in 25 s (`--stop-timeout`), also where a coordinator says nothing. First the
+last commit has its time, then what it leaves open is aborted, then producers are released, which
+tries it once more; what is left is the consumer's. Whatever is not committed by then is processed
+again, and what is not aborted is ended by the next use of its transactional id, or by its time
+limit.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from pystreams.kernel.clock import Clock
+
+_COMMITS_FOR_S = 10.0
+_ABORTS_UNTIL_S = 15.0
+_RELEASES_UNTIL_S = 17.0
+
+_ABORT_S = 5.0
+"""An abort is repeated, and goes on where it was; between two tries an order to stop is heard."""
+_RELEASE_S = 3.0
+_LEAST_S = 0.5
+"""What a broker that answers needs."""
+
+
+class StopOrder:
+    """Tells a thread to stop; may be given and looked at from any thread.
+
+    Args:
+        event: What is set then; pauses wait on it.
+    """
+
+    def __init__(self, event: threading.Event, clock: Clock) -> None:
+        self._event = event
+        self._clock = clock
+        self._given_ms = math.inf
+
+    def give(self) -> None:
+        """Give the order; a second one changes nothing."""
+        self._given_ms = min(self._given_ms, self._clock.monotonic_ms())
+        self._event.set()
+
+    @property
+    def is_given(self) -> bool:
+        """Whether to stop."""
+        return self._event.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Pause until the order is given, or for as long (s); return whether it is given."""
+        return self._event.wait(timeout_s)
+
+    def ends_commits(self) -> bool:
+        """Return whether a commit is to wait for the broker no longer."""
+        return self._left_s(_COMMITS_FOR_S) <= 0
+
+    @property
+    def abort_s(self) -> float:
+        """How long a try to abort may take (s)."""
+        return min(_ABORT_S, max(self._left_s(_ABORTS_UNTIL_S), _LEAST_S))
+
+    @property
+    def release_s(self) -> float:
+        """How long a producer may take that is released with an open transaction (s)."""
+        return min(_RELEASE_S, max(self._left_s(_RELEASES_UNTIL_S), _LEAST_S))
+
+    def _left_s(self, until_s: float) -> float:
+        """Return what is left of a time that began with the order (s); without one, no end."""
+        return until_s - (self._clock.monotonic_ms() - self._given_ms) / 1000

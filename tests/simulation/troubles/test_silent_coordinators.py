@@ -1,0 +1,122 @@
+"""A coordinator of transactions that gives no answer holds up neither a stop nor other tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.simulation.applications import Application, running_tasks
+from tests.variants import first_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.testing.simulation import SimulatedProcess
+
+pytestmark = pytest.mark.simulation
+
+STOP_MS = 25_000
+"""How long a stop may take, as `--stop-timeout` has it."""
+HOUR_MS = 3_600_000
+
+
+eos = pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once"))
+
+
+def with_open_transactions(app: Application, process: SimulatedProcess, tasks: int = 1) -> None:
+    """Let each task of a process that just started have sent something that is not committed."""
+    while len(running_tasks(process)) < tasks:
+        process.step()
+    app.feed(*(f"key-{number}" for number in range(20 * tasks)))
+    [thread] = process.threads
+    while sum(task.needs_commit() for task in thread.tasks.values()) < tasks:
+        process.step()
+
+
+def check_what_comes_after(app: Application, process: SimulatedProcess, records: int = 20) -> None:
+    """What was left open is ended by the next start, and each record is counted once."""
+    again = app.process(config={"commit.interval.ms": 100}, disk=process.disk)
+    again.start()
+    app.run_until_processed(again)
+    again.stop()
+    app.broker.settle()
+    assert sorted(app.outputs()) == sorted((f"key-{number}", 1) for number in range(records))
+
+
+def left_open(logs: list[Any]) -> list[Any]:
+    return [line for line in logs if line["event"].startswith("a transaction is left open")]
+
+
+@eos
+@pytest.mark.parametrize("transactions_only", [True, False])
+def test_a_stop_behind_a_silent_coordinator_is_in_time_and_loses_nothing(
+    guarantee: str, transactions_only: bool, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, commit_interval_ms=2000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process)
+    app.broker.go_away(HOUR_MS, transactions_only=transactions_only)
+    before_ms = app.clock.monotonic_ms()
+    with capture_logs() as logs:
+        process.stop()
+
+    assert app.clock.monotonic_ms() - before_ms < STOP_MS
+    assert len(left_open(logs)) == 1
+    app.clock.advance_ms(HOUR_MS)
+    check_what_comes_after(app, process)
+
+
+@eos
+def test_a_stop_that_comes_while_an_abort_waits_is_in_time_and_loses_nothing(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, commit_interval_ms=2000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process)
+    app.broker.go_away(HOUR_MS)
+    stopped_ms: list[float] = []
+
+    def stop() -> None:
+        process.threads[0].stop()
+        stopped_ms.append(app.clock.monotonic_ms())
+
+    process.stand_still("abort_transaction", stop)
+    with capture_logs() as logs:
+        while not stopped_ms:
+            process.step()
+        process.stop()
+
+    assert app.clock.monotonic_ms() - stopped_ms[0] < STOP_MS
+    assert len(left_open(logs)) == 1
+    app.clock.advance_ms(HOUR_MS)
+    check_what_comes_after(app, process)
+
+
+@eos
+def test_a_stop_that_comes_while_a_commit_waits_is_in_time_and_loses_nothing(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, commit_interval_ms=2000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process)
+    app.broker.go_away(HOUR_MS, transactions_only=True)
+    stopped_ms: list[float] = []
+
+    def stop() -> None:
+        process.threads[0].stop()
+        stopped_ms.append(app.clock.monotonic_ms())
+
+    process.stand_still("commit_transaction", stop)
+    while not stopped_ms:
+        process.step()
+    process.stop()
+
+    assert app.clock.monotonic_ms() - stopped_ms[0] < STOP_MS
+    assert process.threads == []
+    app.clock.advance_ms(HOUR_MS)
+    check_what_comes_after(app, process)
