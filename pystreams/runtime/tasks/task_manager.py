@@ -139,20 +139,20 @@ class TaskManager:
         if complete is None:
             return
         self._changes += 1
+        self._close(
+            task
+            for task_id, needed in complete.items()
+            # A topic came or went (a pattern, more partitions): the task is made anew.
+            if (task := self.tasks.get(task_id)) is not None and set(task.partitions) != set(needed)
+        )
         for task_id, needed in complete.items():
-            task = self.tasks.get(task_id)
-            if task is not None and set(task.partitions) != set(needed):
-                # A topic came or went (a pattern, more partitions): the task is made anew.
-                self.close(task)
-                task = None
-            if task is None:
+            known = self.tasks.get(task_id)
+            if known is None:
                 self._make(task_id, needed)
-            elif task.state is TaskState.SUSPENDED:
-                task.revive()
+            elif known.state is TaskState.SUSPENDED:
+                known.revive()
                 self._pending.arrives(task_id)
-        for task in list(self.tasks.values()):
-            if task.state is TaskState.SUSPENDED:
-                self.close(task)
+        self._close(task for task in self.tasks.values() if task.state is TaskState.SUSPENDED)
 
     def complete(self) -> None:
         """Make the tasks that lack nothing any more, now that topics of a pattern are gone."""
@@ -168,27 +168,51 @@ class TaskManager:
             keep: Suspend running tasks instead of closing them: the next assignment probably
                 brings them back.
         """
+        closing = []
         for task in self._tasks_reading(partitions):
             if keep and task.state is TaskState.RUNNING:
                 task.suspend()
                 self.active.forget(task)
                 self._changes += 1
             else:
-                self.close(task)
+                closing.append(task)
+        self._close(closing)
         self.assigned.remove(partitions)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else: their tasks close without a commit."""
-        for task in self._tasks_reading(partitions):
-            self.close(task)
+        self._close(self._tasks_reading(partitions))
         self.assigned.remove(partitions)
 
-    def close(self, task: StreamTask) -> None:
-        """Close a task, dropping what it has not committed, and free its directory."""
+    def close_all(self) -> None:
+        """Close all tasks and forget the assignment.
+
+        Raises:
+            ProcessingError: A processor's `close` raised; the others were closed all the same.
+        """
+        self.assigned.clear()
+        self._close(self.tasks.values())
+
+    def _close(self, tasks: Iterable[StreamTask]) -> None:
+        """Close tasks, dropping what they have not committed, and free their directories.
+
+        Their producers are released side by side: each may wait for a broker for seconds. Of
+        several errors the first is raised; all are told.
+        """
+        first_error: Exception | None = None
+        dropped = []
         try:
-            self._drop(task)
+            for task in list(tasks):
+                dropped.append(task)
+                try:
+                    self._drop(task)
+                except Exception as error:  # noqa: BLE001 - of a store of the user's, say
+                    first_error = first_error or error
+                    _log.error("task not closed well", task=str(task.task_id), error=str(error))
         finally:
-            self._let_go([task])
+            self._let_go(dropped)
+        if first_error is not None:
+            raise first_error
 
     def _drop(self, task: StreamTask) -> None:
         self._restorer.forget(task.state_manager)
@@ -212,24 +236,6 @@ class TaskManager:
         finally:
             for task in tasks:
                 self._directories.unlock_task(task.task_id)
-
-    def close_all(self) -> None:
-        """Close all tasks and forget the assignment.
-
-        Raises:
-            ProcessingError: A processor's `close` raised; the others were closed all the same.
-        """
-        self.assigned.clear()
-        first_error: Exception | None = None
-        tasks = list(self.tasks.values())
-        for task in tasks:
-            try:
-                self._drop(task)
-            except Exception as error:  # noqa: BLE001 - of a store of the user's, say
-                first_error = first_error or error
-        self._let_go(tasks)
-        if first_error is not None:
-            raise first_error
 
     # ------------------------------------------------------------------ recovery
 

@@ -209,6 +209,18 @@ def test_producers_are_released_side_by_side(fenced: bool, tmp_path: Path) -> No
     assert closed == of_producers("close", app.faults.trace)
 
 
+def test_producers_of_tasks_that_are_revoked_are_released_side_by_side(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once", partitions=4)
+    side_by_side = Noting(app)
+    process, other = two_open_transactions(app, side_by_side), app.process("p1")
+    other.start()
+    app.run_until_processed(process, other)
+
+    closed = of_producers("close", side_by_side.asked)
+    assert len(closed) == 2
+    assert closed == of_producers("close", app.faults.trace)
+
+
 def test_only_the_task_whose_transaction_failed_is_revived(tmp_path: Path) -> None:
     app = Application(tmp_path, "exactly_once", partitions=2)
     process = app.process()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import Processor, Record, StateStore, StreamsBuilder, serdes
 from pystreams.errors import StateStoreError
@@ -106,3 +107,31 @@ def test_each_store_is_closed_though_one_raises_and_that_one_is_named(tmp_path: 
     assert [store.name for store in stores if store.is_open] == []
     assert isinstance(thread.error, StateStoreError)
     assert "state store 'remote': its close raised OSError('connection reset')" in str(thread.error)
+
+
+def test_of_tasks_that_are_revoked_each_one_that_can_not_be_closed_is_told(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(RemoteBuilder())
+    builder.stream("in", **TEXT).process(Uses, stores=["remote"])
+    app = Application(tmp_path, partitions=3)
+    process, other = app.process(topology=builder.build()), app.process("p1", builder.build())
+    process.start()
+    while len(tasks_of(process)) < 3:
+        process.step()
+    tasks = tasks_of(process)
+
+    other.start()
+
+    def until_revoked() -> None:
+        while True:
+            other.step()
+            process.step()
+
+    with capture_logs() as logs, pytest.raises(StateStoreError, match="its close raised"):
+        until_revoked()
+
+    stores = [store for task in tasks.values() for store in task.state_manager.stores().values()]
+    assert [store.name for store in stores if store.is_open] == []
+    told = {line["task"]: line["error"] for line in logs if line["event"] == "task not closed well"}
+    assert sorted(told) == ["0_0", "0_1", "0_2"]
+    assert all("state store 'remote': its close raised OSError" in each for each in told.values())
