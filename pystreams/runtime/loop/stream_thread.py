@@ -94,9 +94,7 @@ class StreamThread:
             concurrent=self._concurrent,
         )
         self._restorer = restorer_of_thread(self.name, parts)
-        self._manager = TaskManager(
-            parts, lambda: self._consumer, self._producers, self._concurrent, self._restorer
-        )
+        self._manager = TaskManager(parts, lambda: self._consumer, self._producers, self._restorer)
         self._committer = Committer(lambda: self._consumer, self._producers, self._concurrent)
         self._timing = LoopTiming(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(

@@ -69,6 +69,14 @@ class StreamsProducer:
                 self.port.init_transactions()
             self.initialized = True
 
+    def try_initialize(self) -> StreamsError | None:
+        """Do the same; return why it was not possible, if it was not."""
+        try:
+            self.initialize()
+        except StreamsError as error:
+            return error
+        return None
+
     def begin(self) -> None:
         """Open a transaction unless one is open or the producer has none.
 
@@ -156,7 +164,7 @@ class TaskProducers:
     Args:
         membership: Tells when nothing may be sent.
         stop: Says how long producers may wait for brokers.
-        concurrent: Aborts and releases several at once.
+        concurrent: Initialises, aborts and releases several at once.
     """
 
     def __init__(
@@ -191,6 +199,15 @@ class TaskProducers:
             pool = self._parts.make_waiting_pool()
             self._get(None).prepare(pool)
             pool.shutdown(wait=False)
+
+    def initialize(self, task_ids: Iterable[TaskId]) -> list[StreamsError | None]:
+        """Fence the predecessors of tasks' producers; return what came of it for each task."""
+        producers = [self.of_task(task_id) for task_id in task_ids]
+        new = [producer for producer in dict.fromkeys(producers) if not producer.initialized]
+        failed = dict(
+            zip(new, self._concurrent.run(StreamsProducer.try_initialize, new), strict=True)
+        )
+        return [failed.get(producer) for producer in producers]
 
     def all(self) -> list[StreamsProducer]:
         """Return the producers that exist."""

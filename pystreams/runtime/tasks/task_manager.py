@@ -21,7 +21,6 @@ from functools import partial
 
 from pystreams.errors import (
     RetriableClientError,
-    StreamsError,
     TaskCorruptedError,
     TaskLockedError,
     TransactionAbortableError,
@@ -36,9 +35,8 @@ from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.assigned_partitions import AssignedPartitions
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
-from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.pending_tasks import PendingTasks
-from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
 from pystreams.runtime.tasks.start_positions import start_positions
@@ -49,9 +47,6 @@ _log = get_logger("pystreams.tasks")
 
 class TaskManager:
     """Makes, advances and closes the tasks of one thread.
-
-    Args:
-        concurrent: Initialises several producers at once.
 
     Attributes:
         tasks: All tasks by id, in whatever state.
@@ -69,7 +64,6 @@ class TaskManager:
         parts: ThreadParts,
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
-        concurrent: ConcurrentCalls,
         restorer: Restorer,
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
@@ -84,7 +78,6 @@ class TaskManager:
         self.standbys = StandbyTasks(parts, self._settings, restorer, self.tasks)
         self._consumer = consumer
         self._producers = producers
-        self._concurrent = concurrent
         self._restorer = restorer
         self._relogging = Relogging(producers, consumer)
         self._directories = parts.directories
@@ -270,7 +263,8 @@ class TaskManager:
         opened = [task for task in stay or due if self._open(task)]
         self._restorer.expect(task.state_manager for task in opened)
         asked_ms = self._clock.monotonic_ms()
-        for task, error in zip(opened, self._fence(opened), strict=True):
+        failed = self._producers.initialize(task.task_id for task in opened)
+        for task, error in zip(opened, failed, strict=True):
             try:
                 if error is not None:
                     raise error
@@ -306,13 +300,6 @@ class TaskManager:
             return False
         task.open(directory)
         return True
-
-    def _fence(self, tasks: Sequence[StreamTask]) -> list[StreamsError | None]:
-        """Initialise the producers of tasks, all at once; return what came of it for each task."""
-        producers = [self._producers.of_task(task.task_id) for task in tasks]
-        new = [producer for producer in dict.fromkeys(producers) if not producer.initialized]
-        failed = dict(zip(new, self._concurrent.run(_initialize, new), strict=True))
-        return [failed.get(producer) for producer in producers]
 
     def _begin(self, task: StreamTask) -> None:
         """Learn where a task goes on, and begin to restore it, or start it at once."""
@@ -394,12 +381,3 @@ class TaskManager:
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
         found = dict.fromkeys(map(self._task_of.get, partitions))
         return [task for task in found if task is not None]
-
-
-def _initialize(producer: StreamsProducer) -> StreamsError | None:
-    """Initialise a producer; return its error instead of raising it."""
-    try:
-        producer.initialize()
-    except StreamsError as error:
-        return error
-    return None
