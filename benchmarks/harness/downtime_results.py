@@ -28,7 +28,7 @@ COLUMNS = (
 
 Row = Mapping[str, Any]
 
-_NAME = ("interruption", "standbys", "program", "session_ms")
+_NAME = ("interruption", "standbys", "program", "silence_ms")
 _SILENCES = tuple(f"{fate.value}_s" for fate in Fate)
 _SAMPLES = (*_SILENCES, "loads")
 """One of each partition, by its fate; and one of each run: the machine's load at its end."""
@@ -95,11 +95,11 @@ def line(row: Row) -> list[str]:
 
 
 def tables(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return the text of the page's place: a table for each setting of the session."""
+    """Return the text of the page's place: a table for each time that a process may be silent."""
     parts = []
-    for session_ms in sorted({row["session_ms"] for row in content["rows"]}):
-        rows = [row for row in content["rows"] if row["session_ms"] == session_ms]
-        parts += [f"{title_of(session_ms)}:", results.markdown_table(COLUMNS, [*map(line, rows)])]
+    for silence_ms in sorted({row["silence_ms"] for row in content["rows"]}):
+        rows = [row for row in content["rows"] if row["silence_ms"] == silence_ms]
+        parts += [f"{title_of(silence_ms)}:", results.markdown_table(COLUMNS, [*map(line, rows)])]
     settings = content["settings"]
     loads = [load for row in content["rows"] for load in row["loads"]]
     parts.append(
@@ -110,14 +110,11 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     return {"downtime": "\n\n".join(parts)}
 
 
-def title_of(session_ms: int) -> str:
-    """Return what a table of this session is called."""
-    if not session_ms:
-        return "Defaults (a session of 45 s)"
-    return (
-        f"With a session of {session_ms / 1000:g} s; heartbeats every third of it, of pystreams "
-        "every 500 ms, its default"
-    )
+def title_of(silence_ms: int) -> str:
+    """Return what a table is called whose processes may be silent for so long."""
+    if not silence_ms:
+        return "Defaults: a process that is silent for 42 s stays in its group"
+    return f"A process that is silent for {silence_ms / 1000:g} s stays in its group"
 
 
 def _figures(seconds: Sequence[float]) -> str:

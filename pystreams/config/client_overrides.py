@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pystreams.config.guarantee import GroupProtocol
 from pystreams.config.known_keys import PREFIXES, SHARED_KEYS, SHARED_PREFIXES
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Default of `producer.transaction.timeout.ms`, as in Kafka Streams."""
 
-_SESSION_TIMEOUT_MS = 45_000
-"""Default of `consumer.session.timeout.ms`, as in Kafka."""
+_SILENCE_MS = 42_000
+"""How long a member may be silent and surely stays one, in Kafka as here: its default session of
+45 s is counted from the last heartbeat, and that was up to 3 s ago."""
+
+_CONSUMER_PROTOCOL_SESSION_MS = 45_000
+"""Default of the broker's `group.consumer.session.timeout.ms`."""
 
 _MAX_POLL_INTERVAL_MS = 300_000
 """Default of `consumer.max.poll.interval.ms`, as in Kafka."""
 
 _HEARTBEAT_INTERVAL_MS = 500
-"""Default of `consumer.heartbeat.interval.ms`; Kafka's is 3000."""
+"""Default of `consumer.heartbeat.interval.ms`."""
+_KAFKA_HEARTBEAT_INTERVAL_MS = 3000
 
 _LIBRDKAFKA_NAMES = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -141,9 +147,19 @@ def transaction_timeout_ms(overrides: Mapping[str, Any]) -> int:
     return as_int(overrides.get("producer.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
 
-def session_timeout_ms(overrides: Mapping[str, Any]) -> int:
-    """Return how long a member stays one without a heartbeat (ms)."""
-    return as_int(main_consumer(overrides).get("session.timeout.ms", _SESSION_TIMEOUT_MS))
+def session_timeout_ms(
+    overrides: Mapping[str, Any], protocol: GroupProtocol = GroupProtocol.CLASSIC
+) -> int:
+    """Return how long a member stays one without a heartbeat (ms).
+
+    With `GroupProtocol.CONSUMER` the broker says it; what is returned is what it probably says.
+    """
+    consumer = main_consumer(overrides)
+    if protocol is GroupProtocol.CONSUMER:
+        return as_int(consumer.get("session.timeout.ms", _CONSUMER_PROTOCOL_SESSION_MS))
+    interval_ms = as_int(consumer.get("heartbeat.interval.ms", _HEARTBEAT_INTERVAL_MS))
+    default_ms = _SILENCE_MS + min(interval_ms, _KAFKA_HEARTBEAT_INTERVAL_MS)
+    return as_int(consumer.get("session.timeout.ms", default_ms))
 
 
 def heartbeat_interval_ms(overrides: Mapping[str, Any]) -> int:

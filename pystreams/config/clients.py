@@ -14,6 +14,8 @@ Defaults that differ from Kafka Streams':
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
 - `heartbeat.interval.ms` 500, not 3000, and at most a third of the session: members learn of a
   rebalance by their heartbeats, and each has given its partitions up until the last one knows.
+- `session.timeout.ms` 42,500, not 45,000: heartbeats are so much closer. No member is put out that
+  is silent for 42 s, as in Kafka, and each that has died is out half a second later, not up to 3.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from pystreams.config.client_overrides import (
     heartbeat_interval_ms,
     is_shared,
     main_consumer,
+    session_timeout_ms,
     transaction_timeout_ms,
     translated,
 )
@@ -71,6 +74,7 @@ def consumer_config(
     else:
         result["partition.assignment.strategy"] = "range"
         result["heartbeat.interval.ms"] = heartbeat_interval_ms(config.overrides)
+        result["session.timeout.ms"] = session_timeout_ms(config.overrides)
     return result | _reading_rules(config, result)
 
 

@@ -113,7 +113,7 @@ class ThreadSettings:
             guarantee=config.processing_guarantee,
             membership=MembershipSettings(
                 static=config.group_protocol is GroupProtocol.CLASSIC,
-                session_timeout_ms=session_timeout_ms(config.overrides),
+                session_timeout_ms=session_timeout_ms(config.overrides, config.group_protocol),
                 max_poll_interval_ms=max_poll_interval_ms(config.overrides),
             ),
             polls=PollSettings(

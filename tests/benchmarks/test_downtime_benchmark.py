@@ -39,7 +39,7 @@ def row(standbys: int = 0) -> dict[str, Any]:
         Silence(0.5, Fate.PASSED),
         Silence(0.7, Fate.PASSED),
     ]
-    name = {"interruption": "killed", "program": "ours", "session_ms": 6000}
+    name = {"interruption": "killed", "program": "ours", "silence_ms": 4000}
     return name | {"standbys": standbys, "loads": [1.5]} | samples_of(found)
 
 

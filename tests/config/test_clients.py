@@ -112,6 +112,29 @@ def test_a_short_session_has_three_heartbeats(session_ms: object, heartbeat_ms: 
     assert clients.consumer_config(made)["heartbeat.interval.ms"] == heartbeat_ms
 
 
+@pytest.mark.parametrize("heartbeat_ms", [None, 100, 3000, 10_000])
+def test_by_default_a_member_is_never_put_out_for_a_silence_that_kafka_allows(
+    heartbeat_ms: int | None,
+) -> None:
+    made = config({} if heartbeat_ms is None else {"consumer.heartbeat.interval.ms": heartbeat_ms})
+    consumer = clients.consumer_config(made)
+
+    silence_ms = consumer["session.timeout.ms"] - consumer["heartbeat.interval.ms"]
+    assert silence_ms == 45_000 - max(heartbeat_ms or 0, 3000)
+
+
+def test_a_session_is_as_long_as_it_is_set() -> None:
+    made = config({"consumer.session.timeout.ms": 6000, "consumer.heartbeat.interval.ms": 2000})
+
+    assert clients.consumer_config(made)["session.timeout.ms"] == 6000
+
+
+def test_with_the_consumer_protocol_the_broker_says_how_long_a_session_is() -> None:
+    made = config({"group.protocol": "consumer"})
+
+    assert "session.timeout.ms" not in clients.consumer_config(made)
+
+
 def test_heartbeats_are_as_frequent_as_they_are_set() -> None:
     made = config({"consumer.session.timeout.ms": 6000, "main.consumer.heartbeat.interval.ms": 900})
 

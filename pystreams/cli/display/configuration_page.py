@@ -52,8 +52,9 @@ partition assignment, `partitioner`, `transactional.id`, and under exactly-once 
 
 Where nothing is set the clients get: consumers `auto.offset.reset` earliest, `queued.min.messages`
 200000 within `queued.max.messages.kbytes` 65536, or an eighth of the thread's part of
-`input.buffer.max.bytes` if that is less, `heartbeat.interval.ms` 500 (Kafka Streams: 3000) with the
-classic protocol; producers `queue.buffering.max.kbytes`, their part of
+`input.buffer.max.bytes` if that is less, with the classic protocol `heartbeat.interval.ms` 500 and
+`session.timeout.ms` 42500 (Kafka Streams: 3000 and 45000; either way a process may be silent for
+42 s); producers `queue.buffering.max.kbytes`, their part of
 `output.buffer.max.bytes`, `linger.ms` 20 (Kafka Streams: 100),
 `batch.size` 1 MiB (or what the smallest `max.message.bytes` of the topics they write to is, if that
 is less), `acks` all, `delivery.timeout.ms` 120000, and under exactly-once

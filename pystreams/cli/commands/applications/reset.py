@@ -119,7 +119,7 @@ def reset(
     --to option says.
 
     It only shows what it would do; --execute does it. It refuses while the group has members: stop
-    all processes first, and wait until their session ends (session.timeout.ms, 45 s): a static
+    all processes first, and wait until their session ends (session.timeout.ms, 42.5 s): a static
     member stays that long. If it fails or is cut off, run it again to finish it; until then the
     application does not start. Run it on each machine that has state of the application, or remove
     the state directory there.
