@@ -41,7 +41,7 @@ def sample(streams: KafkaStreams) -> dict[str, float]:
         used_s = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
         if "StreamThread-" in thread.name:
             stream_s += used_s
-        else:
+        elif thread.name == "pystreams-http":
             server_s += used_s
     return {
         "at_s": time.monotonic(),
