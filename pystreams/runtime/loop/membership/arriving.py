@@ -16,6 +16,7 @@ user's, takes its own partitions back, and joins at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import ceil
 
 from pystreams.errors import StreamsError
 from pystreams.kernel.loggers import get_logger
@@ -112,7 +113,7 @@ class Arrival:
                 "members seem to have died: joining the group when they are out",
                 thread=self._name,
                 members=[str(member) for member in silent],
-                at_most_s=round(limit_ms / 1000),
+                at_most_s=ceil(limit_ms / 1000),
                 why="joining now would stop the tasks of all others until then",
             )
         return now_ms - self._waits_since_ms >= limit_ms

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from math import ceil
 from zlib import crc32
 
 from pystreams.errors import (
@@ -358,7 +359,7 @@ class GroupWatch:
                 "waiting for other members of the group",
                 thread=self._name,
                 members=holding,
-                at_most_s=round(self._parts.settings.membership.session_timeout_ms / 1000),
+                at_most_s=ceil(self._parts.settings.membership.session_timeout_ms / 1000),
                 cure=_CURE_WAITING,
             )
 
