@@ -231,7 +231,7 @@ def _refuse_subscribers(plan: TopologyPlan, part: MovedSubtopology) -> None:
 
 def _refuse_source_changelogs(plan: TopologyPlan, part: MovedSubtopology) -> None:
     """Refuse stores that are restored from a source topic: their rows stay where they are."""
-    sources = plan.source_changelogs(plan.subtopologies[part.id])
+    sources = plan.source_changelogs(plan.by_id[part.id])
     for store, topic in sorted(sources.items()):
         raise RescaleRefusedError(
             f"sub-topology {part.id} would get {part.new_tasks} tasks instead of {part.old_tasks}, "
@@ -241,7 +241,7 @@ def _refuse_source_changelogs(plan: TopologyPlan, part: MovedSubtopology) -> Non
 
 def _refuse_uncounted_tasks(plan: TopologyPlan, part: MovedSubtopology) -> None:
     """Refuse a sub-topology of which nothing tells how many tasks it had: no topic of its own."""
-    sources = plan.source_changelogs(plan.subtopologies[part.id])
+    sources = plan.source_changelogs(plan.by_id[part.id])
     for store, topic in sorted(sources.items()):
         if not part.changelogs:
             raise RescaleRefusedError(

@@ -37,9 +37,9 @@ OLD = {
 }
 
 
-def counting() -> Topology:
+def counting(builder: StreamsBuilder | None = None) -> Topology:
     """Two sub-topologies with a store each; the second one behind a repartition topic."""
-    builder = StreamsBuilder()
+    builder = builder or StreamsBuilder()
     source = builder.stream("in", **TEXT)
     source.group_by_key().count(name="keys")
     source.group_by(lambda _, value: value, name="group", **TEXT).count(name="groups")
@@ -175,6 +175,32 @@ def test_table_that_is_restored_from_its_topic_keeps_its_partitions() -> None:
     rows.to_stream().group_by_key().count(name="keys")
     topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
     counts = {"in": 8, "old-keys-changelog": 4}
+
+    with pytest.raises(RescaleRefusedError, match="'rows' is restored from topic 'in'"):
+        planned(topology, counts)
+
+
+def beside_a_global_table() -> StreamsBuilder:
+    """Its sub-topology is counted with the others, and has no tasks."""
+    builder = StreamsBuilder()
+    builder.global_table("names", **TEXT)
+    return builder
+
+
+def test_tasks_beside_a_global_table_follow_their_topics_partitions() -> None:
+    plan = planned(counting(beside_a_global_table()), {**OLD, "names": 3})
+
+    found = [(part.id, part.old_tasks, part.new_tasks) for part in plan.subtopologies]
+    assert found == [(1, 4, 8), (2, 4, 8)]
+
+
+def test_table_beside_a_global_one_that_is_restored_from_its_topic_keeps_its_partitions() -> None:
+    builder = beside_a_global_table()
+    rows = builder.table("in", **TEXT, name="rows")
+    rows.to_stream().group_by_key().count(name="keys")
+    builder.stream("others", **TEXT).group_by_key().count(name="stay")
+    topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+    counts = {"in": 8, "old-keys-changelog": 4, "others": 2, "old-stay-changelog": 2, "names": 3}
 
     with pytest.raises(RescaleRefusedError, match="'rows' is restored from topic 'in'"):
         planned(topology, counts)
