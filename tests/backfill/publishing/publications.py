@@ -38,7 +38,7 @@ def publication_of(
             rows.setdefault(TaskId(_subtopology(plan, result), result.task), []).append(result)
     tasks = []
     for task_id in partitions.task_ids():
-        subtopology = plan.subtopologies[task_id.subtopology]
+        subtopology = plan.by_id[task_id.subtopology]
         own = [
             TopicPartition(topic, task_id.partition)
             for source in plan.sources_of(subtopology)

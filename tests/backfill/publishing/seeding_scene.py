@@ -88,9 +88,7 @@ class Scene:
         return [
             (task.task_id, builder.name)
             for task in self.publication.tasks
-            for builder in self.plan.logged_stores(
-                self.plan.subtopologies[task.task_id.subtopology]
-            )
+            for builder in self.plan.logged_stores(self.plan.by_id[task.task_id.subtopology])
         ]
 
     def changelog(self, task_id: TaskId, store: str) -> TopicPartition:
@@ -130,7 +128,7 @@ class Scene:
 
     def manager(self, task_id: TaskId, home: Path) -> ProcessorStateManager:
         """Open a task's stores as a live task does."""
-        subtopology = self.plan.subtopologies[task_id.subtopology]
+        subtopology = self.plan.by_id[task_id.subtopology]
         stores = [
             (builder, self.plan.changelog_topic(builder.name), True)
             for builder in self.plan.logged_stores(subtopology)
