@@ -54,12 +54,12 @@ class CommitRecovery:
         for failure in failures:
             if not _is_repeated(failure):
                 sending.setdefault(failure.unit.producer, []).extend(failure.unit.tasks)
-        self.abort(sending)
+        self._abort(sending)
         for tasks in sending.values():
             self._revive(tasks)
         self._stop.wait(pause_s)
 
-    def abort(self, sending: Mapping[StreamsProducer, Collection[StreamTask]]) -> None:
+    def _abort(self, sending: Mapping[StreamsProducer, Collection[StreamTask]]) -> None:
         """Abort the transactions of tasks, waiting for the broker as long as they may fail.
 
         An order to stop ends the wait: what is not aborted then is left to the end of its producer.

@@ -266,16 +266,17 @@ class StreamThread:
         """Drop partitions that belong to somebody else; called from within `poll`."""
         _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
         self._waiting.begins()
-        before = self._manager.running()
         self._manager.lose(partitions)
         self._input.forget(partitions)
-        if self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
-            for producer in self._producers.all():
-                if producer.in_transaction:
-                    # It holds what the lost tasks have sent, which must never be committed.
-                    self._recovery.abort({producer: before})
-                    self._revive(self._manager.running())
-        self._waiting.begins()  # Again: aborting may have waited long for the broker.
+        of_thread = self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        if of_thread and any(producer.in_transaction for producer in self._producers.all()):
+            # It holds what the lost tasks have sent, which must never be committed. Where it can't
+            # be aborted soon, the next producer does that before anything else is sent.
+            self._producers.close()
+            self._revive(self._manager.running())
+            if not self._stop.is_given:
+                self._producers.prepare()
+        self._waiting.begins()  # Again: that may have waited for the broker.
 
     # ------------------------------------------------------------------ commit
 

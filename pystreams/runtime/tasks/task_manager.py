@@ -284,6 +284,7 @@ class TaskManager:
         for task_id in self._restorer.poll(0.0 if self._pending.due() else timeout_s):
             asked_ms = self._clock.monotonic_ms()
             try:
+                self._producers.of_task(task_id).initialize()  # It may be another by now.
                 self._start(self.tasks[task_id])
             except RetriableClientError as error:
                 self._pending.failed(task_id, error, asked_ms)

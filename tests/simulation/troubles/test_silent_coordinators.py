@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from pystreams.errors import RetriableClientError
 from pystreams.testing.simulation import InlineExecutor
-from tests.simulation.applications import Application, running_tasks
+from tests.simulation.applications import CHANGELOG, PATIENCE, Application, running_tasks
 from tests.variants import first_of
 
 if TYPE_CHECKING:
@@ -171,3 +172,72 @@ def test_tasks_that_are_lost_wait_for_a_silent_coordinator_together(tmp_path: Pa
     process.crash()
     app.clock.advance_ms(HOUR_MS)
     check_what_comes_after(app, process, records=160)
+
+
+RELEASE_MS = 3000
+"""How long a producer is given that is released with an open transaction."""
+SILENT_MS = 600_000
+"""Longer than a task may fail."""
+
+
+def test_a_thread_that_loses_tasks_with_an_open_transaction_goes_on_with_another_producer(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "exactly_once_v2", partitions=2, commit_interval_ms=9000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process, tasks=2)
+    app.broker.go_away(SILENT_MS, transactions_only=True)
+    app.clock.advance_ms(4000)
+    app.broker.tick()  # Its session has ended.
+    before_ms = app.clock.monotonic_ms()
+    with capture_logs() as logs:
+        while running_tasks(process):
+            process.step()
+
+    assert len(left_open(logs)) == 1
+    assert app.clock.monotonic_ms() - before_ms < 2 * RELEASE_MS
+    app.broker.go_away(0, transactions_only=True)
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+    assert sorted(app.outputs()) == sorted((f"key-{number}", 1) for number in range(40))
+
+
+def test_a_thread_that_loses_all_while_none_of_its_tasks_runs_goes_on(tmp_path: Path) -> None:
+    """A chunk of a store that is logged anew could be neither flushed nor aborted."""
+    app = Application(tmp_path, "exactly_once_v2")
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+    log = app.broker.log(CHANGELOG)
+    app.broker.append(CHANGELOG.topic, 0, [(b"x", bytes(8), 0, ())] * 5)
+    log.delete_before(log.high_watermark - 1)
+
+    process = app.process(config={"changelog.loss.policy": "keep"}, disk=process.disk)
+    process.start()
+    app.faults.fail_next("flush", RetriableClientError("no answer"))
+    silent_since_ms: list[float] = []
+
+    def be_silent() -> None:
+        app.broker.go_away(SILENT_MS, transactions_only=True)
+        silent_since_ms.append(app.clock.monotonic_ms())
+
+    process.stand_still(f"send {CHANGELOG.topic}", be_silent)
+    with capture_logs() as logs:
+        for _ in range(PATIENCE):
+            process.step()
+            if any(line["event"] == "partitions lost" for line in logs):
+                break
+
+    assert len(left_open(logs)) == 1
+    assert app.clock.monotonic_ms() - silent_since_ms[0] < SILENT_MS / 10
+    app.broker.go_away(0, transactions_only=True)
+    app.feed("a")
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+    assert app.outputs() == [("a", 1), ("a", 2)]
