@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import os
 import select
 import ssl
 import time
 import weakref
-from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pystreams.client.proxies import proxy_before
@@ -25,11 +24,13 @@ class HttpAnswer(NamedTuple):
 
     Attributes:
         reason: What stands behind its status.
+        media_type: Of its body, if it says so.
         location: Where it sends on to, if it does.
     """
 
     status: int
     reason: str
+    media_type: str | None
     location: str | None
     body: bytes
 
@@ -49,17 +50,29 @@ class Address(NamedTuple):
 class KeptConnections:
     """Asks, each time over a connection that waits, or a new one. Safe to use from any thread.
 
-    There is no lock, which a forked process might inherit while it is held: what is shared is
-    taken and put back in one step.
+    One that has waited for too long is closed with the next question, whoever is asked. There is no
+    lock, which a forked process might inherit while it is held: what is shared is taken and put
+    back in one step.
 
     Args:
         timeout_s: How long each step of an answer may take (s).
         tls: How certificates are checked; as the system does it when None.
+        through_proxies: Whether those are asked that the environment puts before an address.
+        monotonic_s: The clock by which they wait (s).
     """
 
-    def __init__(self, timeout_s: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        *,
+        through_proxies: bool = True,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._timeout_s = timeout_s
         self._tls = tls
+        self._through_proxies = through_proxies
+        self._monotonic_s = monotonic_s
         self._waiting: _Waiting = {}
         weakref.finalize(self, _close_all, self._waiting)
 
@@ -73,38 +86,51 @@ class KeptConnections:
             OSError: There is no answer, or not in time.
             HTTPException: What is answered is no HTTP, or ends early.
         """
-        waiting = self._waiting.setdefault(address, deque())
-        connection = _taken_of(waiting)
+        self._close_old()
+        connection = self._taken(address)
         if connection is not None:
             try:
-                return self._ask(waiting, connection, target, headers)
+                return self._ask(connection, target, headers)
             except _CLOSED:
                 if connection.is_answering:
                     raise
                 # It was closed while it waited.
-        connection = _Connection(address, self._timeout_s, self._tls)
-        return self._ask(waiting, connection, target, headers)
+        connection = _Connection(
+            address, self._timeout_s, self._tls, through_proxies=self._through_proxies
+        )
+        return self._ask(connection, target, headers)
 
     def close(self) -> None:
         """Close those that wait."""
         _close_all(self._waiting)
 
-    def _ask(
-        self,
-        waiting: deque[_Connection],
-        connection: _Connection,
-        target: str,
-        headers: dict[str, str],
-    ) -> HttpAnswer:
+    def _ask(self, connection: _Connection, target: str, headers: dict[str, str]) -> HttpAnswer:
         try:
             answer = connection.get(target, headers)
         except BaseException:
             connection.close()
             raise
         if connection.stays_open:
-            waiting.append(connection)
-            _close_old(waiting)
+            connection.since_s = self._monotonic_s()
+            self._waiting[connection] = True
         return answer
+
+    def _taken(self, address: Address) -> _Connection | None:
+        """Return the one to an address that waits since the latest time; None if none can."""
+        for connection in reversed(list(self._waiting)):
+            if connection.address == address and self._waiting.pop(connection, False):
+                if connection.is_ours and connection.is_silent:
+                    return connection
+                connection.close()
+        return None
+
+    def _close_old(self) -> None:
+        oldest_s = self._monotonic_s() - _KEPT_S
+        for connection in list(self._waiting):
+            if connection.since_s >= oldest_s:
+                return
+            if self._waiting.pop(connection, False):
+                connection.close()
 
 
 class _Connection:
@@ -112,18 +138,25 @@ class _Connection:
 
     Attributes:
         is_answering: Whether the answer has begun: its headers have come.
-        since_s: When the last answer had come.
-        process: Which process has opened it: one that was forked must not use it.
+        since_s: When it began to wait, by the clock of who keeps it.
     """
 
-    def __init__(self, address: Address, timeout_s: float, tls: ssl.SSLContext | None) -> None:
-        scheme, place = address
+    def __init__(
+        self,
+        address: Address,
+        timeout_s: float,
+        tls: ssl.SSLContext | None,
+        *,
+        through_proxies: bool,
+    ) -> None:
+        self.address = address
         self.is_answering = False
         self.since_s = 0.0
-        self.process = os.getpid()
+        self._process = os.getpid()
         self._before_target = ""
         self._headers = _OWN_HEADERS
-        proxy = proxy_before(scheme, place)
+        scheme, place = address
+        proxy = proxy_before(scheme, place) if through_proxies else None
         connected_to = place if proxy is None else proxy.place
         is_secure = scheme == "https" or (proxy is not None and proxy.is_secure)
         self._http = (
@@ -145,6 +178,11 @@ class _Connection:
         return self._http.sock is not None
 
     @property
+    def is_ours(self) -> bool:
+        """Whether this process has opened it: one that was forked must not use it."""
+        return self._process == os.getpid()
+
+    @property
     def is_silent(self) -> bool:
         """Whether nothing has come unasked: its end, or what a server says before it."""
         if self._http.sock is None:
@@ -162,38 +200,18 @@ class _Connection:
         self.is_answering = True
         with answer:
             body = answer.read()
-        self.since_s = time.monotonic()
-        return HttpAnswer(answer.status, answer.reason, answer.getheader("location"), body)
+        media_type, location = answer.getheader("content-type"), answer.getheader("location")
+        return HttpAnswer(answer.status, answer.reason, media_type, location, body)
 
     def close(self) -> None:
         self._http.close()
 
 
-_Waiting = dict[Address, deque[_Connection]]
-
-
-def _taken_of(waiting: deque[_Connection]) -> _Connection | None:
-    """Return the one that waits since the latest time; None if all do for too long."""
-    oldest_s = time.monotonic() - _KEPT_S
-    with contextlib.suppress(IndexError):
-        while True:
-            connection = waiting.pop()
-            is_ours = connection.process == os.getpid()
-            if is_ours and connection.since_s >= oldest_s and connection.is_silent:
-                return connection
-            connection.close()
-    return None
-
-
-def _close_old(waiting: deque[_Connection]) -> None:
-    oldest_s = time.monotonic() - _KEPT_S
-    with contextlib.suppress(IndexError):  # Another thread has taken it.
-        while waiting[0].since_s < oldest_s:
-            waiting.popleft().close()
+_Waiting = dict[_Connection, bool]
+"""In the order in which they came back. Who takes one out has it for itself: it was True."""
 
 
 def _close_all(waiting: _Waiting) -> None:
-    for of_address in list(waiting.values()):
-        with contextlib.suppress(IndexError):
-            while True:
-                of_address.pop().close()
+    for connection in list(waiting):
+        if waiting.pop(connection, False):
+            connection.close()

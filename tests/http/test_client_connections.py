@@ -15,8 +15,10 @@ import pytest
 
 from pystreams import KafkaStreams
 from pystreams.client import Client, HttpQueryError
+from pystreams.client.kept_connections import Address, KeptConnections
 from pystreams.http.application import application_of
 from pystreams.http.server import HttpOptions, HttpServer
+from pystreams.testing.simulation import ManualClock
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.scripted_server import Asked, Last, as_json, in_between, scripted
 from tests.ports import ports_in_a_row
@@ -163,6 +165,23 @@ def test_a_client_that_is_closed_or_dropped_lets_go_of_its_connections() -> None
         del client
         gc.collect()
         wait_until(lambda: server.opened == 0, "dropped")
+
+
+def test_connections_to_addresses_that_are_asked_no_more_are_closed_as_others_are_used() -> None:
+    clock = ManualClock()
+    with contextlib.ExitStack() as servers:
+        before = [servers.enter_context(scripted(told)) for _ in range(3)]
+        now = servers.enter_context(scripted(told))
+        kept = KeptConnections(DEADLINE_S, None, monotonic_s=lambda: clock.monotonic_ms() / 1000)
+        for server in [*before, now]:
+            kept.get(Address("http", server.url.removeprefix("http://")), "/", {})
+        assert [server.opened for server in [*before, now]] == [1, 1, 1, 1]
+        clock.advance_ms(3_600_000)
+        kept.get(Address("http", now.url.removeprefix("http://")), "/", {})
+
+        wait_until(lambda: not any(server.opened for server in before), "closed")
+        assert now.accepted == 2
+        kept.close()
 
 
 ASKS_AND_FORKS = """

@@ -20,7 +20,6 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
 from pystreams.http.responses import RequestError
 from pystreams.http.server import HttpOptions
-from pystreams.http.stores.owner_connections import OwnerConnections
 from pystreams.http.stores.owners import Owners
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 from tests.broker.waiting import wait_until
@@ -115,6 +114,27 @@ def test_both_ways_ask_owners_over_tls_and_with_the_token(
         assert all(b"HTTP/1.1 401" in answer for answer in answers())
 
 
+class _Known:
+    """Streams that know who has which partition."""
+
+    def __init__(self, owners: dict[int, HostInfo]) -> None:
+        self.owners = owners
+
+    def owner_of(self, store: str, number: int, *, afresh: bool) -> HostInfo:
+        return self.owners[number]
+
+
+def question(query: bytes = b"", *, key: bytes = b"/x", token: bytes | None = None) -> Request:
+    return Request(
+        {
+            "type": "http",
+            "headers": [] if token is None else [(b"authorization", b"Bearer " + token)],
+            "raw_path": b"/v1/stores/counts" + key,
+            "query_string": query,
+        }
+    )
+
+
 class _Answers(BaseHTTPRequestHandler):
     """Answers with the number of connections so far; says nothing of a connection's end."""
 
@@ -141,17 +161,14 @@ class _Answers(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("hangs_up", [False, True])
 def test_a_connection_to_an_owner_is_used_again_unless_it_has_ended(hangs_up: bool) -> None:
     handler = type("Answers", (_Answers,), {"hangs_up": hangs_up})
-    with (
-        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
-        contextlib.closing(OwnerConnections(None)) as connections,
-    ):
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         owner = HostInfo("127.0.0.1", server.server_port)
-        answers = [connections.get(owner, "/", {}).body for _ in range(5)]
-        server.shutdown()
+        with contextlib.closing(Owners(cast("Any", _Known({0: owner})), None)) as owners:
+            answers = [owners.ask(question(), "counts", 0).body for _ in range(5)]
+            server.shutdown()
         thread.join()
-        connections.close()
     assert answers == [b"1", b"2", b"3", b"4", b"5"] if hangs_up else [b"1"] * 5
 
 
@@ -186,16 +203,6 @@ class _OtherToken(_Keyless):
         self.end_headers()
 
 
-class _Known:
-    """Streams that know who has which partition."""
-
-    def __init__(self, owners: dict[int, HostInfo]) -> None:
-        self.owners = owners
-
-    def owner_of(self, store: str, number: int, *, afresh: bool) -> HostInfo:
-        return self.owners[number]
-
-
 def asked_for_absent_key(
     shares: list[list[int]], has: list[list[int]], answers: type[_Keyless] = _Keyless
 ) -> tuple[Response | RequestError | None, list[list[str]]]:
@@ -222,14 +229,8 @@ def asked_for_absent_key(
             owners.update(dict.fromkeys(share, HostInfo("127.0.0.1", server.server_port)))
             asked.append(handler.asked)
         known = stack.enter_context(contextlib.closing(Owners(cast("Any", _Known(owners)), None)))
-        scope = {
-            "type": "http",
-            "headers": [],
-            "raw_path": b"/v1/stores/counts/x",
-            "query_string": b"",
-        }
         try:
-            answer: Any = known.first_found(Request(scope), "counts", sorted(owners))
+            answer: Any = known.first_found(question(), "counts", sorted(owners))
         except RequestError as error:
             answer = error
         return answer, asked
@@ -271,15 +272,10 @@ def test_an_owner_asked_for_one_partition_that_refuses_the_token_is_named() -> N
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         owner = HostInfo("127.0.0.1", server.server_port)
-        scope = {
-            "type": "http",
-            "headers": [(b"authorization", b"Bearer secret")],
-            "raw_path": b"/v1/stores/counts",
-            "query_string": b"partition=3",
-        }
+        asking = question(b"partition=3", key=b"", token=b"secret")
         with contextlib.closing(Owners(cast("Any", _Known({3: owner})), None)) as owners:
             try:
-                answer: Any = owners.ask(Request(scope), "counts", 3)
+                answer: Any = owners.ask(asking, "counts", 3)
             except RequestError as error:
                 answer = error
         server.shutdown()
@@ -297,17 +293,11 @@ def test_an_owner_whose_address_is_none_is_named_with_the_reason(
     host: str, everywhere: bool
 ) -> None:
     owner = HostInfo(host, 8080)
-    scope = {
-        "type": "http",
-        "headers": [],
-        "raw_path": b"/v1/stores/counts/x",
-        "query_string": b"",
-    }
     with contextlib.closing(Owners(cast("Any", _Known({3: owner})), None)) as owners:
         if everywhere:
-            ask: Callable[[], object] = partial(owners.first_found, Request(scope), "counts", [3])
+            ask: Callable[[], object] = partial(owners.first_found, question(), "counts", [3])
         else:
-            ask = partial(owners.ask, Request(scope), "counts", 3)
+            ask = partial(owners.ask, question(), "counts", 3)
         with pytest.raises(RequestError) as refused:
             ask()
 

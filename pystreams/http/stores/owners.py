@@ -17,34 +17,39 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pystreams.client.kept_connections import Address, HttpAnswer, KeptConnections
 from pystreams.errors import StreamsError
 from pystreams.http.responses import RequestError, forwarded
-from pystreams.http.stores.owner_connections import (
-    Forwarded,
-    NoAddressError,
-    OwnerConnections,
-)
 from pystreams.http.stores.store_answers import partitions_without_key, position_where_no_key_is
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 FORWARDED_HEADER = "x-pystreams-forwarded"
+_TIMEOUT_S = 5.0
 _MISDIRECTED = 421
 _LATER = "; ask again in a moment"
 _REFUSES = ", which refuses this token: give all processes the same (--http-token-file)"
+_NO_ANSWER = (OSError, http.client.HTTPException, UnicodeError)
 
 
 class Owners:
-    """Asks other processes of an application; see `OwnerConnections` for the certificate."""
+    """Asks other processes of an application. Safe to use from any thread.
+
+    Args:
+        certificate: What they are served with over TLS, beside what the system trusts; None asks
+            without TLS.
+
+    Attributes:
+        tls: How they are asked over TLS; None: they are asked without.
+    """
 
     def __init__(self, streams: KafkaStreams, certificate: Path | None) -> None:
+        self.tls: ssl.SSLContext | None = None
+        if certificate is not None:
+            self.tls = ssl.create_default_context()
+            self.tls.load_verify_locations(certificate)
         self._streams = streams
-        self._connections = OwnerConnections(certificate)
-
-    @property
-    def tls(self) -> ssl.SSLContext | None:
-        """How they are asked over TLS; None: they are asked without."""
-        return self._connections.tls
+        self._connections = KeptConnections(_TIMEOUT_S, self.tls, through_proxies=False)
 
     def close(self) -> None:
         """Close what stays open between two requests."""
@@ -79,15 +84,15 @@ class Owners:
                 trouble = silent[owner]
                 continue
             try:
-                status, media_type, body = self._get(owner, request, number)
-            except (OSError, http.client.HTTPException) as error:
+                found = self._get(owner, request, number)
+            except _NO_ANSWER as error:
                 trouble = _silence(error)
                 continue
-            if status == HTTPStatus.UNAUTHORIZED:
+            if found.status == HTTPStatus.UNAUTHORIZED:
                 trouble = _REFUSES
                 break
-            if status != _MISDIRECTED:
-                return forwarded(status, body, media_type, str(owner))
+            if found.status != _MISDIRECTED:
+                return _forwarded(found, owner)
             trouble = f": it has not got it, or has given it away just now{_LATER}"
         if "owner" in told:
             message = f"{what} is in the process at {told['owner']}{trouble}"
@@ -110,15 +115,15 @@ class Owners:
         left, silent = list(numbers), dict[HostInfo, str]()
         for owner in self._owners_of(store, numbers):
             try:
-                status, media_type, body = self._get(owner, request, None)
-            except (OSError, http.client.HTTPException) as error:
+                found = self._get(owner, request, None)
+            except _NO_ANSWER as error:
                 silent[owner] = _silence(error)
                 continue
-            if status == HTTPStatus.UNAUTHORIZED:
+            if found.status == HTTPStatus.UNAUTHORIZED:
                 silent[owner] = _REFUSES
                 continue
-            answer = forwarded(status, body, media_type, str(owner))
-            if status == HTTPStatus.OK:
+            answer = _forwarded(found, owner)
+            if found.status == HTTPStatus.OK:
                 return answer
             without = partitions_without_key(answer)
             left = [number for number in left if number not in without]
@@ -157,20 +162,25 @@ class Owners:
         except StreamsError as error:
             raise RequestError(503, f"the owner is not known: {error}") from error
 
-    def _get(self, owner: HostInfo, request: Request, number: int | None) -> Forwarded:
+    def _get(self, owner: HostInfo, request: Request, number: int | None) -> HttpAnswer:
         """Ask for a key in one partition, or in all that the owner has."""
         headers = {FORWARDED_HEADER: "1"}
         if (token := request.headers.get("authorization")) is not None:
             headers["authorization"] = token
-        address = request.scope["raw_path"].decode("ascii")
+        path = request.scope["raw_path"].decode("ascii")
         query = request.scope["query_string"].decode("ascii")
         if number is not None and "partition" not in request.query_params:
             query = f"{query}&partition={number}" if query else f"partition={number}"
-        target = f"{address}?{query}" if query else address
-        return self._connections.get(owner, target, headers)
+        target = f"{path}?{query}" if query else path
+        address = Address("http" if self.tls is None else "https", str(owner))
+        return self._connections.get(address, target, headers)
+
+
+def _forwarded(found: HttpAnswer, owner: HostInfo) -> Response:
+    return forwarded(found.status, found.body, found.media_type or "application/json", str(owner))
 
 
 def _silence(error: Exception) -> str:
-    if isinstance(error, NoAddressError):
+    if isinstance(error, UnicodeError):  # A part of its host's name is empty, or too long.
         return f", which is no valid address ({error}): give it another application.server"
     return f": it does not answer ({type(error).__name__}: {error}){_LATER}"
