@@ -138,11 +138,11 @@ class ProducerPort(Protocol):
     """A producer, transactional or not; one owner, one thread at a time.
 
     Attributes:
-        gives_up: Whether to send, flush and commit no longer where brokers do not answer; for
-            whoever made it to set.
+        gives_up: Says whether to send, flush and commit no longer where brokers have said nothing
+            for some seconds; for whoever made it to set.
     """
 
-    gives_up: Callable[[], bool]
+    gives_up: Callable[[float], bool]
 
     @property
     def in_doubt(self) -> bool:

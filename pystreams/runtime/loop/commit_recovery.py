@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pystreams.errors import (
     RetriableClientError,
     TaskCorruptedError,
+    TaskMigratedError,
     TransactionAbortableError,
 )
 from pystreams.kernel.loggers import get_logger
@@ -49,6 +50,7 @@ class CommitRecovery:
         Raises:
             StreamsError: One of them ends the thread, or makes it join the group again.
         """
+        _raise_what_ends(failures)
         pause_s = max(map(self._note, failures))
         sending: dict[StreamsProducer, list[StreamTask]] = {}
         for failure in failures:
@@ -79,19 +81,32 @@ class CommitRecovery:
 
     def _note(self, failure: CommitFailure) -> float:
         """Tell of a failure; return how long to wait before the next try (s)."""
-        error, unit = failure.error, failure.unit
-        tasks = ", ".join(str(task.task_id) for task in unit.tasks)
+        error, unit, tasks = failure.error, failure.unit, _tasks_of(failure)
         if _is_repeated(failure):
             pause_s = self._failing.note(error, unit.tasks)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             return max(pause_s, _RETRY_PAUSE_S)
-        if not isinstance(error, _RECOVERABLE):
-            raise error
         pause_s = self._failing.note(error, unit.tasks)
-        _log.warning(
-            "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
-        )
+        what = "transaction aborted, going on from the last commit"
+        _log.warning("commit failed" if self._stop.is_given else what, tasks=tasks, why=str(error))
         return pause_s
+
+
+def _raise_what_ends(failures: Collection[CommitFailure]) -> None:
+    """Raise the failure that can't be recovered from, if there is one; of several tell the others.
+
+    An error that ends the thread comes before those with which it only joins the group again.
+    """
+    ending = [failure for failure in failures if not isinstance(failure.error, _RECOVERABLE)]
+    ending.sort(key=lambda failure: isinstance(failure.error, TaskMigratedError))
+    for other in ending[1:]:
+        _log.warning("commit failed", tasks=_tasks_of(other), why=str(other.error))
+    if ending:
+        raise ending[0].error
+
+
+def _tasks_of(failure: CommitFailure) -> str:
+    return ", ".join(str(task.task_id) for task in failure.unit.tasks)
 
 
 def _is_repeated(failure: CommitFailure) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
+    RetriableClientError,
     StreamsError,
     TaskMigratedError,
     as_streams_error,
@@ -58,6 +59,9 @@ from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
+
+_ABORTS_FOR_MS = 30_000
+_ABORT_PAUSE_S = 0.1
 
 
 class StreamThread:
@@ -369,4 +373,9 @@ class StreamThread:
         """After an error abort what is open, so that readers need not wait for its timeout."""
         if self.error is None or self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
             return
-        self._producers.abort(self._producers.all())  # What can't be, the next start aborts.
+        until_ms = self._clock.monotonic_ms() + _ABORTS_FOR_MS
+        left = self._producers.abort(self._producers.all())  # What can't be, the next start aborts.
+        while any(isinstance(error, RetriableClientError) for error in left.values()):
+            if self._clock.monotonic_ms() >= until_ms or self._stop.wait(_ABORT_PAUSE_S):
+                break
+            left = self._producers.abort(left)

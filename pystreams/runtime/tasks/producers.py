@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 
 from pystreams.config import ProcessingGuarantee
-from pystreams.errors import StreamsError
+from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import OutputBuffer
@@ -43,8 +43,9 @@ class StreamsProducer:
 
     def __init__(self, port: ProducerPort, transactional_id: str | None, stop: StopOrder) -> None:
         self.port = port
-        port.gives_up = stop.ends_commits
         self.transactional = transactional_id is not None
+        if self.transactional:
+            port.gives_up = stop.gives_up
         self.in_transaction = False
         self.initialized = not self.transactional
         self._transactional_id = transactional_id
@@ -116,7 +117,10 @@ class StreamsProducer:
             RetriableClientError: No answer for some seconds; call again, and it goes on.
         """
         if self.in_transaction:
-            self.port.abort_transaction(self._stop.abort_s)
+            timeout_s = self._stop.abort_s
+            if not timeout_s:
+                raise RetriableClientError("a stop has no time left for an abort")
+            self.port.abort_transaction(timeout_s)
             self.in_transaction = self._doomed = False
         elif not self.transactional:
             self.port.forget_sent()

@@ -4,7 +4,8 @@ A stop is to be over in 25 s (`--stop-timeout`), also where a coordinator says n
 last commit has its time, then what it leaves open is aborted, then producers are released, which
 tries it once more; what is left is the consumer's. Whatever is not committed by then is processed
 again, and what is not aborted is ended by the next use of its transactional id, or by its time
-limit.
+limit. A commit that begins late, behind a slow function say, is given up only where brokers are
+silent: they have their 3 s first; when those have passed once, others get half a second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _COMMITS_FOR_S = 10.0
 _ABORTS_UNTIL_S = 15.0
 _RELEASES_UNTIL_S = 17.0
 
+_PATIENCE_S = 3.0
+"""How long a broker may say nothing, however late it is."""
 _ABORT_S = 5.0
 """An abort is repeated, and goes on where it was; between two tries an order to stop is heard."""
 _RELEASE_S = 3.0
@@ -36,6 +39,7 @@ class StopOrder:
         self._event = event
         self._clock = clock
         self._given_ms = math.inf
+        self._silence = False
 
     def give(self) -> None:
         """Give the order; a second one changes nothing."""
@@ -51,14 +55,18 @@ class StopOrder:
         """Pause until the order is given, or for as long (s); return whether it is given."""
         return self._event.wait(timeout_s)
 
-    def ends_commits(self) -> bool:
-        """Return whether a commit is to wait for the broker no longer."""
-        return self._left_s(_COMMITS_FOR_S) <= 0
+    def gives_up(self, silent_s: float) -> bool:
+        """Return whether a commit waits no longer for a broker that is silent for so long (s)."""
+        if self._left_s(_COMMITS_FOR_S) > 0:
+            return False
+        given_up = silent_s >= (_LEAST_S if self._silence else _PATIENCE_S)
+        self._silence = self._silence or given_up
+        return given_up
 
     @property
     def abort_s(self) -> float:
-        """How long a try to abort may take (s)."""
-        return min(_ABORT_S, max(self._left_s(_ABORTS_UNTIL_S), _LEAST_S))
+        """How long a try to abort may take (s); 0: it is left to the release of the producer."""
+        return min(_ABORT_S, max(self._left_s(_ABORTS_UNTIL_S), 0.0))
 
     @property
     def release_s(self) -> float:

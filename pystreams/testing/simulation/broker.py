@@ -202,7 +202,7 @@ class SimulatedBroker:
         return self.clock.monotonic_ms() < self._transactions_back_ms
 
     def wait_for_transactions(
-        self, timeout_s: float = math.inf, gives_up: Callable[[], bool] = lambda: False
+        self, timeout_s: float = math.inf, gives_up: Callable[[float], bool] = lambda _: False
     ) -> bool:
         """Let time pass until it answers about transactions again; return whether it does.
 
@@ -210,8 +210,11 @@ class SimulatedBroker:
             timeout_s: How much of it at most (s).
             gives_up: Whether to wait no longer; asked every half a second.
         """
-        until_ms = min(self.clock.monotonic_ms() + timeout_s * 1000, self._transactions_back_ms)
-        while (left_ms := until_ms - self.clock.monotonic_ms()) > 0 and not gives_up():
+        begun_ms = self.clock.monotonic_ms()
+        until_ms = min(begun_ms + timeout_s * 1000, self._transactions_back_ms)
+        while (left_ms := until_ms - (now_ms := self.clock.monotonic_ms())) > 0:
+            if gives_up((now_ms - begun_ms) / 1000):
+                break
             self.clock.advance_ms(min(left_ms, _LOOK_MS))
         return not self.transactions_away
 

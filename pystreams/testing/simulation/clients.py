@@ -58,7 +58,7 @@ class SimulatedProducer:
         self._in_transaction = False
         self._broken = False
         self._closed = False
-        self.gives_up: Callable[[], bool] = lambda: False
+        self.gives_up: Callable[[float], bool] = lambda _: False
         self.in_doubt = False
         if transactional_id is None:
             broker.in_background(self._deliver_late)

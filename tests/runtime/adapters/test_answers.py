@@ -79,12 +79,25 @@ def test_even_without_any_patience_a_commit_is_given_the_time_for_one_answer() -
     assert len(step.timeouts_s) == 4
 
 
+def test_the_end_of_a_try_is_no_sign_of_a_lost_request() -> None:
+    """Who is asked what an error means takes it for one."""
+    asked: list[KafkaError] = []
+
+    def noting(error: KafkaError) -> StreamsError:
+        asked.append(error)
+        return meaning(error)
+
+    until_answered(Step([SILENCE] * 3), noting, 60, FatalStreamsError)
+
+    assert asked == []
+
+
 def test_a_step_is_given_up_between_two_tries() -> None:
     step = Step(repeat(SILENCE))
 
     with pytest.raises(TaskMigratedError, match=r"_TIMED_OUT.*given up"):
         until_answered(
-            step, meaning, 60, FatalStreamsError, gives_up=lambda: len(step.timeouts_s) == 3
+            step, meaning, 60, FatalStreamsError, gives_up=lambda _: len(step.timeouts_s) == 3
         )
 
     assert len(step.timeouts_s) == 3

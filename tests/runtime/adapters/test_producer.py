@@ -96,11 +96,11 @@ def test_what_was_sent_before_a_full_queue_is_given_up_is_not_sent_again(
     topic = application.topic()
     producer = application.producer()
     output = numbered(topic, 30, partition=None)
-    producer.gives_up = lambda: True
+    producer.gives_up = lambda _: True
     with pytest.raises(RetriableClientError, match="queue is full"):
         producer.send(output)
     assert len(output.records) < 30
-    producer.gives_up = lambda: False
+    producer.gives_up = lambda _: False
     producer.send(output)
     flush(producer)
     assert sorted(numbers(_messages(application, topic, 30))) == list(range(30))

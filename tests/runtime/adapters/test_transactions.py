@@ -268,7 +268,7 @@ def test_a_flush_is_given_up_where_its_owner_is_to_stop(
 ) -> None:
     asked = count()
     topic, producer = proxied.topic(), proxied.transactional()
-    producer.gives_up = lambda: next(asked) >= 0
+    producer.gives_up = lambda _: next(asked) >= 0
     producer.begin_transaction()
     proxy.keep_next(PRODUCE, 1000, cuts=False)
     producer.send(numbered(topic, 1))
@@ -277,6 +277,20 @@ def test_a_flush_is_given_up_where_its_owner_is_to_stop(
         producer.flush()
 
     assert next(asked) == 1
+
+
+def test_what_makes_progress_is_not_given_up_though_its_owner_is_to_stop(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"producer.queue.buffering.max.messages": 100})
+    topic, producer = application.topic(), application.transactional()
+    producer.gives_up = lambda silent_s: silent_s >= 3
+    producer.begin_transaction()
+    producer.send(numbered(topic, 20_000))
+    producer.flush()
+    producer.commit_transaction({}, None)
+
+    _until_stable(application, topic, list(range(20_000)))
 
 
 def test_a_newer_producer_fences_the_older_one(application: Application) -> None:

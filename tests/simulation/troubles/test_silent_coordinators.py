@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.errors import RetriableClientError
+from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.testing.simulation import InlineExecutor
 from tests.simulation.applications import CHANGELOG, PATIENCE, Application, running_tasks
 from tests.variants import first_of
@@ -123,6 +123,60 @@ def test_a_stop_that_comes_while_a_commit_waits_is_in_time_and_loses_nothing(
     assert process.threads == []
     app.clock.advance_ms(HOUR_MS)
     check_what_comes_after(app, process)
+
+
+@eos
+def test_a_stop_that_comes_long_before_the_last_commit_does_not_lose_it(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """A slow function has taken the time."""
+    app = Application(tmp_path, guarantee, commit_interval_ms=9000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process)
+    process.threads[0].stop()
+    app.clock.advance_ms(9500)
+    app.broker.go_away(700, transactions_only=True)
+    with capture_logs() as logs:
+        process.stop()
+    app.broker.settle()
+
+    assert not left_open(logs)
+    assert len(app.outputs()) == 20
+
+
+@eos
+def test_a_thread_that_an_error_ends_aborts_behind_a_coordinator_that_moves(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, commit_interval_ms=9000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process)
+    app.broker.go_away(12_000, transactions_only=True)
+    [thread] = process.threads
+    thread.error = FatalStreamsError("not this way")
+    with capture_logs() as logs:
+        thread.shut_down()
+
+    assert not left_open(logs)
+
+
+def test_an_error_that_ends_the_thread_is_told_though_another_commit_is_given_up(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "exactly_once", partitions=2, commit_interval_ms=9000)
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process, tasks=2)
+    [thread] = process.threads
+    app.broker.go_away(HOUR_MS, transactions_only=True)
+    app.faults.fail_next("flush", FatalStreamsError("topic 'out' does not take it"), after=1)
+    with capture_logs() as logs:
+        process.stop()
+
+    assert "does not take it" in str(thread.error)
+    assert [line["tasks"] for line in logs if line["event"] == "commit failed"] == ["0_0"]
 
 
 class SideBySide(InlineExecutor):

@@ -1,7 +1,7 @@
 """Offset commits that can be waited for in pieces.
 
 librdkafka's synchronous commit has no timeout: without a broker it blocks for the session timeout
-(45 s), and the thread that waits is deaf to a stop. So each is made on a thread of its own, and
+(42.5 s), and the thread that waits is deaf to a stop. So each is made on a thread of its own, and
 whoever wants it waits as long as it likes.
 
 At most one commit is under way: a later one must not be overtaken by an earlier one, which would

@@ -23,7 +23,7 @@ from pystreams.runtime.adapters.connection.confluent_errors import CLIENT_EXCEPT
 from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
-_TRY_S = 5.0
+_TRY_S = 0.5
 """librdkafka goes on with a commit that is called again; in between an order to stop is heard."""
 _ANSWER_TIMEOUT_S = 30.0
 _LOOK_S = 0.5
@@ -41,12 +41,12 @@ class CommitLimits:
     Attributes:
         transaction_s: How long its transaction may (s).
         commit_s: How long it is tried (s), but never less than an answer may take.
-        gives_up: Whether to wait for the broker no longer.
+        gives_up: See `ProducerPort`.
     """
 
     transaction_s: float
     commit_s: float
-    gives_up: Callable[[], bool] = lambda: False
+    gives_up: Callable[[float], bool] = lambda _: False
 
 
 def until_answered(
@@ -55,18 +55,19 @@ def until_answered(
     limit_s: float,
     too_late: type[StreamsError],
     *,
-    gives_up: Callable[[], bool] = lambda: False,
+    gives_up: Callable[[float], bool] = lambda _: False,
     tell_after_s: float = 5.0,
 ) -> None:
     """Repeat a step until it has an outcome, and say so once when that takes its time.
 
     Args:
         call: The step; takes how long it may wait (s).
-        translated: Gives what an error of the client means.
+        translated: Gives what an error of the client means. It is not asked about the end of a
+            try while an answer may still come: that is no sign of a lost request.
         limit_s: How long to repeat it while that is a `RetriableClientError` (s).
         too_late: What is raised then.
-        gives_up: Whether to repeat it no longer; what is raised then is a `TaskMigratedError`, as
-            its outcome is known to the next producer of the same id alone.
+        gives_up: See `ProducerPort`; what is raised then is a `TaskMigratedError`, as the outcome
+            is known to the next producer of the same id alone.
         tell_after_s: How long it may take before that is told (s).
 
     Raises:
@@ -79,16 +80,22 @@ def until_answered(
             call(_TRY_S)
             return
         except CLIENT_EXCEPTIONS as raised:
-            error = translated(error_of(raised))
-            if not isinstance(error, RetriableClientError):
-                raise error from raised
-            waited_s = time.monotonic() - begun_s
-            if waited_s >= limit_s:
-                raise too_late(f"{error}; gave up after {waited_s:.0f} s") from raised
-            if gives_up():
-                raise TaskMigratedError(f"{error}; given up for a stop") from raised
+            waited_s, found = time.monotonic() - begun_s, error_of(raised)
+            given_up = gives_up(waited_s)
+            in_time = waited_s < min(limit_s, _ANSWER_TIMEOUT_S) and not given_up
+            if in_time and found.code() == KafkaError._TIMED_OUT:  # noqa: SLF001
+                why = str(found)
+            else:
+                error = translated(found)
+                if not isinstance(error, RetriableClientError):
+                    raise error from raised
+                if waited_s >= limit_s:
+                    raise too_late(f"{error}; gave up after {waited_s:.0f} s") from raised
+                if given_up:
+                    raise TaskMigratedError(f"{error}; given up for a stop") from raised
+                why = str(error)
             if waited_s > tell_after_s and not told:
-                _log.warning("the commit waits for the broker", why=str(error))
+                _log.warning("the commit waits for the broker", why=why)
                 told = True
             # Usually librdkafka has waited; some errors come back at once.
             time.sleep(_PAUSE_S)
@@ -151,7 +158,8 @@ def send_offsets(
         until_s = begun_s + waits_s + _GRACE_S
 
         def over() -> bool:
-            return time.monotonic() >= until_s or limits.gives_up()
+            now_s = time.monotonic()
+            return now_s >= until_s or limits.gives_up(now_s - begun_s)
 
         if not _returns(lambda: send(positions, group_metadata, waits_s), over):
             silence = translated(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001

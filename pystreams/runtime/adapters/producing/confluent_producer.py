@@ -82,7 +82,7 @@ class ConfluentProducer:
         self._connections = outage.refused(config)
         self._commit_timeout_s = commit_timeout_s
         self._transaction_timeout_s = config.get("transaction.timeout.ms", 60_000) / 1000
-        self.gives_up: Callable[[], bool] = lambda: False
+        self.gives_up: Callable[[float], bool] = lambda _: False
         self._in_transaction = False
         self._lost = LostRequests(LibrdkafkaLog(outage, self._connections), config)
         # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
@@ -158,14 +158,15 @@ class ConfluentProducer:
         topic = output.topic
         key, value, timestamp, given = record
         headers: Any = list(given or ()) or None
-        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        begun_s = time.monotonic()
         while True:
             try:
                 self._open.produce(
                     topic, value, key, partition, last_sent, None, timestamp or 1, headers
                 )
             except BufferError as full:
-                if time.monotonic() > deadline_s or self.gives_up():
+                waited_s = time.monotonic() - begun_s
+                if waited_s > _ANSWER_TIMEOUT_S or self.gives_up(waited_s):
                     message = f"{self._name}: the client's queue is full, brokers take nothing"
                     raise RetriableClientError(message) from full
                 self._serve(_ROOM_WAIT_S)
@@ -209,11 +210,15 @@ class ConfluentProducer:
 
     def _wait_until_acknowledged(self) -> int:
         """Return how many records are not acknowledged after the time there is."""
-        deadline_s = time.monotonic() + self._flush_timeout_s
+        begun_s = progress_s = time.monotonic()
+        least = len(self._open)
         try:
             while remaining := self._open.flush(_GLANCE_S):
                 self._connections.check()
-                if time.monotonic() > deadline_s or self.gives_up():
+                now_s = time.monotonic()
+                if remaining < least:
+                    least, progress_s = remaining, now_s
+                if now_s - begun_s > self._flush_timeout_s or self.gives_up(now_s - progress_s):
                     break
                 failed = self._cause() if self._in_transaction else None
                 if failed is not None:  # Then nothing more is sent.
