@@ -292,6 +292,13 @@ class TaskCorruptedError(StreamsError):
         super().__init__(f"task {task_id}: {damage}")
 
 
+def damage_in(error: Exception) -> StateStoreCorruptedError | None:
+    """Return the damage that an error tells of, which a task has met perhaps; None for another."""
+    if isinstance(error, TaskCorruptedError):
+        return error.damage
+    return error if isinstance(error, StateStoreCorruptedError) else None
+
+
 class IdentityTakenError(TaskMigratedError):
     """Another member joined the group with this one's `group.instance.id`.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pystreams.config import StreamsConfig
 from pystreams.config.resolution import Source
-from pystreams.errors import StateStoreCorruptedError, TaskCorruptedError
 from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
@@ -17,13 +15,8 @@ from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.testing.told_damage import DAMAGE_CURE
 from pystreams.topology.contracts.operator import TraceStep
-
-_DAMAGE_CURE = (
-    "A TopologyTestDriver has nothing to rebuild it from: delete its directory, or give another "
-    "state_directory, and make a new driver; it is then empty, and restore_stores fills it from "
-    "records of its changelog"
-)
 
 
 def driver_config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
@@ -60,23 +53,8 @@ def driver_task_settings(
         build=_build_in_memory if in_memory else build_as_asked,
         global_stores=global_stores,
     )
-    stores = replace(settings.stores, damage_cure=_DAMAGE_CURE)
+    stores = replace(settings.stores, damage_cure=DAMAGE_CURE)
     return replace(settings, stores=stores, trace=trace)
-
-
-@contextmanager
-def damage_told() -> Iterator[None]:
-    """Say of damage that is met what to do about it.
-
-    Raises:
-        StateStoreCorruptedError: A store is damaged.
-    """
-    try:
-        yield
-    except StateStoreCorruptedError as error:
-        raise error.with_cure(_DAMAGE_CURE) from error.__cause__
-    except TaskCorruptedError as error:
-        raise error.damage.with_cure(_DAMAGE_CURE) from error
 
 
 def _build_in_memory(builder: StoreBuilder) -> StateStore:

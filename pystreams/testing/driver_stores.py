@@ -20,6 +20,7 @@ from pystreams.serdes import StateSerde
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
+from pystreams.testing.told_damage import TellingStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class DriverStores:
         form = self._form(name)
         if form in forms:
             return self._as_queries_see(name, store)
-        found, method = f"a {type(store).__name__}", "get_state_store"
+        found, method = f"a {store.__class__.__name__}", "get_state_store"
         if form:
             found, method = f"a {_words(form)}", f"get_{form}"
         wanted = _words(forms[0])
@@ -65,6 +66,18 @@ class DriverStores:
         """
         store = self.of_form(name, "window_store", "timestamped_window_store")
         return PlainWindows(store, timestamped=self._is_timestamped(name))
+
+    def as_read(self, stores: Mapping[str, StateStore]) -> dict[str, Any]:
+        """Return stores by name as tests read them: those of ours that have files tell of damage.
+
+        A store of a user's own is given as it is.
+        """
+        return {
+            name: TellingStore(store)
+            if store.persistent and self.builders[name].engine is not None
+            else store
+            for name, store in stores.items()
+        }
 
     def _as_queries_see(self, name: str, store: Any) -> Any:
         """Return the store; of a ready aggregation its results, for reading only."""

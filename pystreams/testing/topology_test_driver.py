@@ -41,10 +41,11 @@ from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
 from pystreams.testing.driver_arguments import checked_advance, checked_record
-from pystreams.testing.driver_settings import damage_told, driver_config, driver_task_settings
+from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
+from pystreams.testing.told_damage import damage_told
 from pystreams.testing.trace import TraceEvent, Tracer
 from pystreams.topology.contracts.record_parts import checked_time
 from pystreams.topology.graph.subtopologies import Subtopology
@@ -257,12 +258,10 @@ class TopologyTestDriver:
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
         """Return all stores by name, global ones too."""
-        stores: dict[str, StateStore] = {}
-        if self._global_task is not None:
-            stores.update(self._global_task.state.stores())
+        stores = {} if self._global_task is None else self._global_task.state.stores()
         for task in self._tasks:
             stores.update(task.state_manager.stores())
-        return stores
+        return self._stores.as_read(stores)
 
     @damage_told()
     def restore_stores(self, changelogs: Mapping[str, Sequence[ProducedRecord]]) -> None:

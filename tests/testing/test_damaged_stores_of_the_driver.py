@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pystreams import (
+    IsolationLevel,
     Processor,
     ProcessorContext,
     StateStoreCorruptedError,
@@ -106,6 +107,34 @@ def test_damage_that_a_record_meets_is_told_until_there_is_a_new_driver(tmp_path
 
     with TopologyTestDriver(counting(), state_directory=tmp_path) as driver:
         assert pipe_all(driver) == [(key, 1) for key in KEYS]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda driver: driver.get_key_value_store("counts").get("a"),
+        lambda driver: list(driver.get_key_value_store("counts").all()),
+        lambda driver: driver.get_timestamped_key_value_store("counts").get("a"),
+        lambda driver: list(driver.get_state_store("counts").range("a", "c")),
+        lambda driver: (
+            driver.get_state_store("counts").read_only(IsolationLevel.READ_COMMITTED).get("a")
+        ),
+    ],
+)
+def test_damage_that_the_test_itself_reads_is_told_with_what_helps(
+    tmp_path: Path, read: Callable[[TopologyTestDriver], object]
+) -> None:
+    with TopologyTestDriver(counting(), state_directory=tmp_path) as driver:
+        pipe_all(driver)
+    with TopologyTestDriver(counting(), state_directory=tmp_path) as driver:
+        damage_data(tmp_path)
+        for _ in range(2):
+            with pytest.raises(StateStoreCorruptedError, match="'counts': can't be read") as told:
+                read(driver)
+    shutil.rmtree(told_directory(told.value))
+
+    with TopologyTestDriver(counting(), state_directory=tmp_path) as driver:
+        assert driver.get_key_value_store("counts").get("a") is None
 
 
 def test_damage_that_a_processor_meets_as_it_begins_is_told(tmp_path: Path) -> None:

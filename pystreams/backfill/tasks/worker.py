@@ -40,7 +40,7 @@ from pystreams.backfill.tasks.key_partitions import partitions_of
 from pystreams.backfill.tasks.record_counts import TakenRecords
 from pystreams.backfill.tasks.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.tasks.task_input import fed_by_reader, fed_with_rows
-from pystreams.errors import StateStoreCorruptedError, StreamsError, TaskCorruptedError
+from pystreams.errors import StreamsError, TaskCorruptedError, damage_in
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.runtime.adapters.event_loop import EventLoop
@@ -184,15 +184,10 @@ def _run(
                 dropped += _run_task(job, settings, task_id, rows, taken, files)
             return files.finish(dropped)
         except Exception as error:
-            raise WorkerFailureError.of(_with_cure(error, task_id), task_id) from error
-
-
-def _with_cure(error: Exception, task_id: TaskId) -> Exception:
-    """Return an error that says what to do about damage; any other as it is."""
-    damage = error.damage if isinstance(error, TaskCorruptedError) else error
-    if not isinstance(damage, StateStoreCorruptedError):
-        return error
-    return TaskCorruptedError(task_id, damage.with_cure(_DAMAGE_CURE))
+            told, damage = error, damage_in(error)
+            if damage is not None:
+                told = TaskCorruptedError(task_id, damage.with_cure(_DAMAGE_CURE))
+            raise WorkerFailureError.of(told, task_id) from error
 
 
 def _run_task(
