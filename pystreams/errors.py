@@ -117,7 +117,13 @@ class StateStoreError(StreamsError):
 
 
 class StateStoreCorruptedError(StateStoreError):
-    """A store's files are damaged; the runtime rebuilds that store alone, if it has a changelog."""
+    """A store's files are damaged; the runtime rebuilds that store alone, if it has a changelog.
+
+    Attributes:
+        holds_nothing: Whether it is known that the store holds nothing, and never did.
+    """
+
+    holds_nothing = False
 
     def with_cure(self, cure: str) -> StateStoreCorruptedError:
         """Return an error that says as well, once, what to do where nothing rebuilds the store."""

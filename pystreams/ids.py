@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+NO_TOPIC_ID = "A" * 22
+"""What brokers before Kafka 2.8, where topics have no ids, give as the id of each."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; prints as Kafka does, `topic-partition`."""

@@ -12,6 +12,7 @@ from tests.runtime.core import test_internal_topics as policies
 from tests.simulation.state import test_damaged_last_copies as last_copies
 from tests.simulation.state import test_damaged_stores as damaged
 from tests.simulation.state import test_lost_changelogs as lost
+from tests.simulation.state import test_topics_without_ids as without_ids
 from tests.simulation.state.damaging import DAMAGES
 from tests.stores import test_damage_is_noticed as noticed
 from tests.stores import test_damaged_store_is_rebuilt as rebuilt
@@ -43,6 +44,9 @@ TESTS: dict[str, Callable[..., object]] = {
     ),
     "a changelog was deleted or cut off, and the store is damaged": (
         last_copies.test_a_damaged_store_whose_changelog_is_gone_as_well_stops_until_the_command_of_the_message_ran
+    ),
+    "the same, with brokers that give topics no ids": (
+        without_ids.test_a_damaged_store_is_not_wiped_when_its_changelog_was_made_again
     ),
     "a changelog was cut off, and the store holds all of it": (
         lost.test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_says_so

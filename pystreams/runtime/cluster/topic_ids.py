@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pystreams.ids import NO_TOPIC_ID
 from pystreams.runtime.cluster.committed_offsets import encode_entries, entries_of
 
 ENTRIES_MAX_BYTES = 600
@@ -34,13 +35,11 @@ ENTRIES_MAX_BYTES = 600
 
 _PREFIX = "pystreams-topic "
 _PARTITIONS_PREFIX = "pystreams-partitions "
-_NO_ID = "A" * 22
-"""What brokers before Kafka 2.8 give all topics."""
 
 
 def known_ids(ids: Mapping[str, str]) -> dict[str, str]:
     """Return those ids that tell topics apart."""
-    return {topic: topic_id for topic, topic_id in ids.items() if topic_id != _NO_ID}
+    return {topic: topic_id for topic, topic_id in ids.items() if topic_id != NO_TOPIC_ID}
 
 
 def keys_to_note(ids: Mapping[str, str], topic: str) -> list[str]:

@@ -17,18 +17,20 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.changelog_loss import (
+from pystreams.runtime.state.changelog_gaps import (
     ANOTHER_TOPIC,
+    is_new,
     why_not_continued,
     why_not_rebuilt,
 )
 from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
 from pystreams.runtime.state.known_changelogs import known_changelogs
 from pystreams.runtime.state.loss_decisions import read_decision, write_decision
-from pystreams.runtime.state.managed_store import expires
+from pystreams.runtime.state.managed_store import RebuildReason, expires
 from pystreams.runtime.state.told_losses import is_told
 from pystreams.stores.contracts.state_store import ChangelogIdentity
-from pystreams.stores.engines.stored_offsets import stored_offset
+from pystreams.stores.dirty_map.opening import left_open
+from pystreams.stores.engines.stored_offsets import stored_state
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -131,14 +133,16 @@ class Recovery:
         self, task_id: TaskId, store: str, directory: Path, existing: dict[str, int]
     ) -> StoreFinding:
         changelog = TopicPartition(self._plan.changelog_topic(store), task_id.partition)
-        damage, identity = None, ChangelogIdentity()
+        last_offset, damage, identity = None, None, ChangelogIdentity()
         exactly_once = self._config.processing_guarantee.exactly_once
         try:
-            last_offset, identity.stored = stored_offset(
-                directory, store, changelog, exactly_once=exactly_once
-            )
+            found = stored_state(directory, store, changelog)
+            last_offset, identity.stored = found.offset, found.topic
+            if exactly_once and found.was_left_open:
+                unclosed = left_open(store, holds_nothing=found.holds_nothing)
+                damage = RebuildReason.damage(unclosed, last_offset)
         except StateStoreCorruptedError as error:
-            last_offset, damage = None, str(error)
+            damage = RebuildReason.damage(error)
         if last_offset is None:
             offsets = read_or_warn(checkpoint_file(directory, store)) or {}
             last_offset = offsets.get(changelog)
@@ -150,10 +154,12 @@ class Recovery:
         if identity.is_another and last_offset is not None:
             trouble, last_copy = ANOTHER_TOPIC, True
         if damage is not None:
-            lost = self._why_not_rebuilt(directory, store, identity, held)
-            trouble, last_copy = damage, lost is not None
+            lost = self._why_not_rebuilt(directory, store, identity, held, damage)
+            trouble, last_copy = damage.why, lost is not None
             if lost is not None:
-                trouble = f"{lost}; and it can't be kept: {damage}"
+                trouble = f"{lost}; and it can't be kept: {damage.why}"
+            elif is_new(known_changelogs(directory), store, identity, damage):
+                trouble = None
         return StoreFinding(
             task_id=task_id,
             store=store,
@@ -166,19 +172,25 @@ class Recovery:
         )
 
     def _why_not_rebuilt(
-        self, directory: Path, store: str, identity: ChangelogIdentity, held: OffsetRange | None
+        self,
+        directory: Path,
+        store: str,
+        identity: ChangelogIdentity,
+        held: OffsetRange | None,
+        damage: RebuildReason,
     ) -> str | None:
         """Return why a damaged store is not rebuilt from its changelog; None if it is."""
         known = known_changelogs(directory)
         if held is None:
             # It is made anew, empty, before the application starts.
-            return None if known.is_new(store) else "its changelog does not exist"
+            gone = "its changelog does not exist"
+            return None if is_new(known, store, identity, damage) else gone
         return why_not_rebuilt(
             known,
             store,
             identity,
             held,
-            damaged=True,
+            damage,
             may_begin_later=expires(self._plan.topology.stores[store])
             or is_told(directory, store, held.beginning, identity, lost=True),
         )

@@ -1,20 +1,11 @@
-"""Whether a changelog can continue a store, and what is done when it can't.
+"""What is done where a changelog can't continue a store, or rebuild it: see `changelog_gaps`.
 
-    store     ...........|next                     the store holds all before its next offset
-    changelog       [beginning ........ end)       `next` lies within: the delta is restored
-    changelog  [..)                                it lies beyond: the topic was made again, as
-                                                   its id tells too, however long it is by now
-    changelog                 [beginning .. end)   it lies before: what is between is gone
+A store that its changelog can't continue is the last copy of what that has lost. It is not touched
+until somebody decides. So is one that can't be used, unless its changelog holds all of it; but that
+one can't be kept.
 
-Compaction never moves the beginning of a log: it is moved by retention, or by hand. Changelogs of
-windows and sessions have a retention, so that theirs moves as time goes by: what is gone there has
-expired, and the store is restored from the beginning, unless the topic is another. Elsewhere a
-store that its changelog can't continue is the last copy of what that has lost. It is not touched
-until somebody decides.
-
-A store that is damaged, or can't be trusted, has no offset to hold against that. It is rebuilt if
-its changelog is the same topic as before, from its beginning on; else it is such a last copy too,
-though one that can't be kept.
+Changelogs of windows and sessions have a retention: what is gone there has expired, and the store
+is restored from the beginning, unless the topic is another.
 """
 
 from __future__ import annotations
@@ -27,15 +18,16 @@ from pystreams.errors import ChangelogLossError, RetriableClientError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.known_changelogs import KnownChangelogs
+from pystreams.runtime.state.changelog_gaps import (
+    ANOTHER_TOPIC,
+    why_not_continued,
+    why_not_rebuilt,
+)
 from pystreams.runtime.state.loss_decisions import forget_decision, read_decision, write_decision
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_rebuilds import StoreRebuilds
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.state.told_losses import is_told, note_told
-from pystreams.stores.contracts.state_store import ChangelogIdentity
-
-ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
 _log = get_logger("pystreams.restore")
 
@@ -73,7 +65,7 @@ class ChangelogCheck:
             ChangelogLossError: The store is the last copy, and nobody has decided about it.
         """
         first_offset = self._first_to_restore(held)
-        self.rebuilds.note_topic(self.managed)
+        self.rebuilds.note_topic(self.managed, held)
         return first_offset
 
     def first_offset_to_follow(self, held: OffsetRange) -> int:
@@ -84,7 +76,7 @@ class ChangelogCheck:
             ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
         """
         first_offset = self._first_to_follow(held)
-        self.rebuilds.note_topic(self.managed)
+        self.rebuilds.note_topic(self.managed, held)
         return first_offset
 
     def _first_to_restore(self, held: OffsetRange) -> int:
@@ -117,7 +109,7 @@ class ChangelogCheck:
         if decision is ChangelogLossPolicy.EMPTY:
             managed.logs_anew = decision
         else:
-            self.rebuilds.note_topic(managed)
+            self.rebuilds.note_topic(managed, held)
             forget_decision(directory, store)
         return held.beginning
 
@@ -167,7 +159,7 @@ class ChangelogCheck:
             store,
             managed.identity,
             held,
-            damaged=rebuild.damaged,
+            rebuild,
             may_begin_later=managed.expires
             # What was decided about, or gone together with the store, is not in the store either.
             or is_told(self.directory, store, held.beginning, managed.identity, lost=True),
@@ -305,60 +297,3 @@ class ChangelogCheck:
             f"pystreams recover TOPOLOGY --task {self.task_id} --store {self.managed.builder.name} "
             f"--choose {decision.value} --execute"
         )
-
-
-def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool) -> str | None:
-    """Return why a changelog can't continue a store; None when it can.
-
-    Args:
-        next_offset: The offset at which the store's changelog would go on.
-        exactly_once: Whether the application writes in transactions.
-    """
-    if next_offset > held.high_watermark:
-        return (
-            f"its next offset {next_offset} is beyond the changelog's end {held.high_watermark}: "
-            "the topic was deleted and created again"
-        )
-    # The last record of a transaction is followed by its marker, which no store has.
-    all_gone = held.beginning == held.high_watermark
-    only_a_marker = exactly_once and next_offset + 1 == held.beginning and all_gone
-    if next_offset < held.beginning and not only_a_marker:
-        return (
-            f"the changelog now begins at {held.beginning}, after its next offset {next_offset}: "
-            "what is between was deleted, by retention or by hand"
-        )
-    return None
-
-
-def why_not_rebuilt(
-    known: KnownChangelogs,
-    store: str,
-    identity: ChangelogIdentity,
-    held: OffsetRange,
-    *,
-    damaged: bool,
-    may_begin_later: bool,
-) -> str | None:
-    """Return why a changelog may not hold all of a store that can't be used; None if it does.
-
-    Args:
-        known: What was noted beside the stores of its task.
-        identity: Which topic its data is of, as far as it says that itself; and which it is now.
-        held: What the broker holds of the changelog.
-        damaged: Whether nothing of the store can be trusted, not even that it may be empty.
-        may_begin_later: Whether the beginning of the changelog may be gone and was not lost.
-    """
-    if known.is_new(store) and identity.stored is None:
-        return None
-    topic = known.topic_of(store) or identity.stored
-    is_known = None not in {topic, identity.current}
-    if is_known and topic != identity.current:
-        return ANOTHER_TOPIC
-    if damaged and not is_known and held.high_watermark == 0:
-        return "the changelog is empty, and may be another topic than the one of before"
-    if held.beginning > 0 and not may_begin_later:
-        return (
-            f"the changelog now begins at {held.beginning}: what was before that was deleted, by "
-            "retention or by hand"
-        )
-    return None

@@ -28,7 +28,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import PresentRecord
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.changelog_loss import ANOTHER_TOPIC, why_not_continued
+from pystreams.runtime.state.changelog_gaps import ANOTHER_TOPIC, why_not_continued
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.key_value import StateStore, StateStoreContext

@@ -1,10 +1,14 @@
 """Of which topic the data of each store is, noted beside the stores: theirs may not be readable.
 
 `<task directory>/.changelogs` has a line a store: the identity of the topic (`ChangelogIdentity`)
-that its changelog was when the store was last restored from it, `?` if brokers did not tell; and
-its name. The line is written before the store is given anything. So in a directory that has the
-file, a store without a line has never held anything; one without the file is of an earlier version,
-and nothing is known of its stores.
+that its changelog was when the store was last restored from it; and its name. The line is written
+before the store is given anything. So in a directory that has the file, a store without a line has
+never held anything; one without the file is of an earlier version, and nothing is known of its
+stores.
+
+Where brokers do not tell topics apart (before Kafka 2.8), `?` stands for the topic, and behind it
+how far the changelog went, `?1200`: one that ends before that is another. It is written when the
+store is restored, and by commits, each time that it has doubled.
 """
 
 from __future__ import annotations
@@ -12,27 +16,46 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pystreams.errors import StateStoreError
+from pystreams.stores.contracts.state_store import identity_noted
 from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 
 FILE = ".changelogs"
 _UNKNOWN = "?"
 
 
+@dataclass(frozen=True, slots=True)
+class KnownChangelog:
+    """What is known of the changelog of a store that has held something of it.
+
+    Attributes:
+        topic: The identity of its topic; None if it is not known.
+        end: Offsets that it had at least; 0 if that is not known, or the topic is.
+    """
+
+    topic: bytes | None
+    end: int = 0
+
+
+_NOTHING = KnownChangelog(None)
+
+
 class KnownChangelogs:
     """What is known of the stores of one task, closed or damaged as they may be.
 
     Args:
-        topics: The identity of the topic of each that has held something, None if it is not known;
-            None for a directory of an earlier version.
+        changelogs: Of each store that has held something; None for a directory of an earlier
+            version.
     """
 
-    def __init__(self, topics: Mapping[str, bytes | None] | None = None) -> None:
+    def __init__(self, changelogs: Mapping[str, KnownChangelog] | None = None) -> None:
         self._file: Path | None = None
-        self._of_earlier_version = topics is None
-        self._topics = dict(topics or {})
+        self._of_earlier_version = changelogs is None
+        self._changelogs = dict(changelogs or {})
+        self._without_id: set[str] = set()
 
     def open(self, task_directory: Path, *, had_state: bool) -> None:
         """Read the file; begin anew where there is nothing.
@@ -41,12 +64,12 @@ class KnownChangelogs:
             had_state: Whether there is anything of the stores in the directory.
         """
         self._file = task_directory / FILE
-        topics = _read(self._file) if had_state else {}
+        found = _read(self._file) if had_state else {}
         if not had_state:
             with contextlib.suppress(OSError):  # It is written with the first line.
                 self._file.write_text("", encoding="utf-8")
-        self._of_earlier_version = topics is None
-        self._topics = dict(topics or {})
+        self._of_earlier_version = found is None
+        self._changelogs = dict(found or {})
 
     @property
     def of_earlier_version(self) -> bool:
@@ -55,25 +78,48 @@ class KnownChangelogs:
 
     def is_new(self, store: str) -> bool:
         """Return whether a store has never held anything."""
-        return not self._of_earlier_version and store not in self._topics
+        return not self._of_earlier_version and store not in self._changelogs
 
-    def topic_of(self, store: str) -> bytes | None:
-        """Return the identity of the topic that a store's data is of; None if it is not known."""
-        return self._topics.get(store)
+    def of(self, store: str) -> KnownChangelog:
+        """Return what is known of the changelog that a store's data is of."""
+        return self._changelogs.get(store, _NOTHING)
 
-    def note(self, store: str, topic: bytes | None) -> None:
+    def note(self, store: str, topic: bytes | None, end: int) -> None:
         """Take note that a store is about to be given data of its changelog, as it is now.
 
         Args:
             topic: The identity of the topic, None if brokers did not tell.
+            end: The offset after its last record.
 
         Raises:
             StateStoreError: It can't be written.
         """
-        if store in self._topics and topic in {None, self._topics[store]}:
+        known = self.of(store)
+        if topic is not None:
+            self._without_id.discard(store)
+            found = KnownChangelog(topic)
+        elif known.topic is None:
+            self._without_id.add(store)
+            found = KnownChangelog(None, end)
+        else:
             return
-        self._topics[store] = topic
-        self._write(store)
+        # An empty one without an id is noted when the store is given something.
+        if found != self._changelogs.get(store, _NOTHING):
+            self._changelogs[store] = found
+            self._write(store)
+
+    def reached(self, store: str, next_offset: int) -> None:
+        """Take note of how far a changelog goes which no id tells from others, if that is due.
+
+        Args:
+            next_offset: The offset after the last record that the store is about to hold.
+
+        Raises:
+            StateStoreError: It can't be written.
+        """
+        if store in self._without_id and next_offset >= max(1, 2 * self.of(store).end):
+            self._changelogs[store] = KnownChangelog(None, next_offset)
+            self._write(store)
 
     def adopt(self, topics: Mapping[str, bytes | None]) -> None:
         """Begin in a directory of an earlier version.
@@ -84,16 +130,14 @@ class KnownChangelogs:
         Raises:
             StateStoreError: It can't be written.
         """
-        self._topics, self._of_earlier_version = dict(topics), False
+        self._changelogs = {store: KnownChangelog(topic) for store, topic in topics.items()}
+        self._of_earlier_version = False
         self._write(next(iter(topics), ""))
 
     def _write(self, store: str) -> None:
         file = self._file
         assert file is not None, "only of an open task"
-        lines = [
-            f"{_UNKNOWN if topic is None else topic.hex()} {name}\n"
-            for name, topic in self._topics.items()
-        ]
+        lines = [f"{_as_text(found)} {name}\n" for name, found in self._changelogs.items()]
         unfinished = file.with_name(f"{file.name}.tmp")
         try:
             write_synced(unfinished, "".join(lines))
@@ -113,13 +157,20 @@ def known_changelogs(task_directory: Path) -> KnownChangelogs:
     return KnownChangelogs(_read(task_directory / FILE))
 
 
-def _read(file: Path) -> dict[str, bytes | None] | None:
+def _as_text(known: KnownChangelog) -> str:
+    return f"{_UNKNOWN}{known.end or ''}" if known.topic is None else known.topic.hex()
+
+
+def _read(file: Path) -> dict[str, KnownChangelog] | None:
     """Return what a file says; None if there is none, or it can't be understood."""
-    topics: dict[str, bytes | None] = {}
+    changelogs: dict[str, KnownChangelog] = {}
     try:
         for line in file.read_text("utf-8").splitlines():
             topic, store = line.split(maxsplit=1)
-            topics[store] = None if topic == _UNKNOWN else bytes.fromhex(topic)
+            if topic.startswith(_UNKNOWN):
+                changelogs[store] = KnownChangelog(None, int(topic.removeprefix(_UNKNOWN) or 0))
+            else:
+                changelogs[store] = KnownChangelog(identity_noted(bytes.fromhex(topic)))
     except (OSError, ValueError):
         return None
-    return topics
+    return changelogs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
-from pystreams.errors import StateStoreError, StreamsError
+from pystreams.errors import StateStoreCorruptedError, StateStoreError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
@@ -41,12 +41,29 @@ class RebuildReason:
     Attributes:
         what: What it is, after "it is".
         why: What was found.
-        damaged: Whether its files are damaged.
+        last_offset: Up to where it held its changelog; None if that is not known.
+        damaged: Whether its files are damaged, or nothing of them can be trusted.
+        holds_nothing: Whether it is known that it holds nothing, and never did.
     """
 
     what: str
     why: str
+    last_offset: int | None = None
     damaged: bool = False
+    holds_nothing: bool = False
+
+    @classmethod
+    def damage(
+        cls, error: StateStoreCorruptedError, last_offset: int | None = None
+    ) -> RebuildReason:
+        """Return that of a store that is damaged, as an error says."""
+        why, holds_nothing = str(error), error.holds_nothing
+        return cls("damaged", why, last_offset, damaged=True, holds_nothing=holds_nothing)
+
+    @classmethod
+    def distrust(cls, why: str, last_offset: int | None = None) -> RebuildReason:
+        """Return that of a store that may hold what was never committed."""
+        return cls("not to be trusted", why, last_offset)
 
 
 class ManagedStore:

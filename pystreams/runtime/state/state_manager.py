@@ -208,6 +208,8 @@ class ProcessorStateManager:
         self.restored_records += len(messages)
         meters.restored_records += len(messages)
         last_offset = messages[-1].offset() if messages else None
+        if last_offset is not None:
+            self._rebuilds.note_offset(managed, last_offset)
         if managed.checkpoint is not None and last_offset is not None:
             if managed.checkpoint.due(last_offset):
                 managed.store.commit({changelog: last_offset})
@@ -233,6 +235,8 @@ class ProcessorStateManager:
     def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
         """Note for good that a store holds what its changelog does, up to an offset or nothing."""
         managed = self._by_changelog[changelog]
+        if last_offset is not None:
+            self._rebuilds.note_offset(managed, last_offset)
         managed.store.commit({} if last_offset is None else {changelog: last_offset})
         if managed.store.persistent:
             managed.store.close()  # Which makes it durable.
@@ -289,6 +293,7 @@ class ProcessorStateManager:
                 continue
             last_offset = managed.reached_offset(next_offsets)
             if last_offset is not None:
+                self._rebuilds.note_offset(managed, last_offset)
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
                 managed.committed(last_offset)
             else:

@@ -17,12 +17,15 @@ from pathlib import Path
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.known_changelogs import KnownChangelogs
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_settings import StoreSettings
 
+NOT_CLOSED = "it is not known how far it is: it is new, or was not closed in order"
+WITHOUT_OFFSET = "it holds data without an offset"
+
 _DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
-_NOT_TRUSTED = "not to be trusted"
 
 _log = get_logger("pystreams.stores")
 
@@ -59,7 +62,7 @@ class StoreRebuilds:
 
     def ask_for(self, managed: ManagedStore, why: str) -> None:
         """Have a store rebuilt that is not to be trusted: at once, or when that loses nothing."""
-        self._ask_for(managed, RebuildReason(_NOT_TRUSTED, why))
+        self._ask_for(managed, RebuildReason.distrust(why, _last_offset(managed)))
 
     def found_damaged(self, managed: ManagedStore, error: StateStoreCorruptedError) -> None:
         """Have a store rebuilt that is damaged, as an error says.
@@ -77,16 +80,24 @@ class StoreRebuilds:
                 f"disk and the memory, or set another state.dir. The last time: {error}"
             )
             raise StateStoreError(error.store, message) from error
-        self._ask_for(managed, RebuildReason("damaged", str(error), damaged=True))
+        self._ask_for(managed, RebuildReason.damage(error, _last_offset(managed)))
 
-    def note_topic(self, managed: ManagedStore) -> None:
+    def note_topic(self, managed: ManagedStore, held: OffsetRange) -> None:
         """Take note of the topic that a store is about to be restored from.
 
         Raises:
             StateStoreError: It can't be written.
         """
         if _may_be_last_copy(managed):
-            self.known.note(managed.builder.name, managed.identity.current)
+            self.known.note(managed.builder.name, managed.identity.current, held.high_watermark)
+
+    def note_offset(self, managed: ManagedStore, last_offset: int) -> None:
+        """Take note of how far a store is about to hold that topic, where that is needed.
+
+        Raises:
+            StateStoreError: It can't be written.
+        """
+        self.known.reached(managed.builder.name, last_offset + 1)
 
     def rebuild(self, managed: ManagedStore) -> None:
         """Wipe a store that is to be rebuilt, and say so."""
@@ -128,22 +139,21 @@ class StoreRebuilds:
         known = managed.checkpoint is not None and managed.checkpoint.offset is not None
         if known and self.holds_data(managed) is False:
             why = "it is empty, and its checkpoint file tells of data"
-            self._ask_for(managed, RebuildReason(_NOT_TRUSTED, why), is_empty=True)
+            self._ask_for(managed, RebuildReason.distrust(why), is_empty=True)
 
     def check_trust(self, stores: Iterable[ManagedStore]) -> None:
         """Have stores rebuilt that may hold data of which nobody knows where it ends."""
         for managed in stores:
             if managed.checkpoint is not None:
                 if managed.checkpoint.suspect:
-                    why = "it is not known how far it is: it is new, or was not closed in order"
-                    self.ask_for(managed, why)
+                    self.ask_for(managed, NOT_CLOSED)
             elif (
                 self._settings.environment.exactly_once
                 and managed.store.persistent
                 and managed.committed_offset() is None
                 and self._may_hold_data(managed)
             ):
-                self.ask_for(managed, "it holds data without an offset")
+                self.ask_for(managed, WITHOUT_OFFSET)
 
     def adopt(self, stores: Iterable[ManagedStore]) -> None:
         """Take note of the topics of stores that an earlier version left, if they are of one."""
@@ -156,7 +166,7 @@ class StoreRebuilds:
                 managed.builder.name: managed.identity.stored
                 for managed in here
                 if holds[managed] is not False
-                or managed.rebuild_reason is not None
+                or _may_have_held(managed.rebuild_reason)
                 or managed.committed_offset() is not None
             }
         )
@@ -179,6 +189,17 @@ class StoreRebuilds:
         known = self.holds_data(managed)
         # The data of one that is transactional comes with an offset.
         return not managed.store.transactional if known is None else known
+
+
+def _may_have_held(rebuild: RebuildReason | None) -> bool:
+    return rebuild is not None and not rebuild.holds_nothing
+
+
+def _last_offset(managed: ManagedStore) -> int | None:
+    """Return up to where a store that can't be used held its changelog; None if not known."""
+    with suppress(Exception):  # One of a user's own may not tell when it is not open.
+        return managed.committed_offset()
+    return None
 
 
 def _may_be_last_copy(managed: ManagedStore) -> bool:

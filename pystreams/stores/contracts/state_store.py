@@ -34,6 +34,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pystreams.errors import StateStoreError
+from pystreams.ids import NO_TOPIC_ID
 from pystreams.record import NO_RECORD, DroppedRecords, GrowthWatch, PresentRecord
 from pystreams.stores.contracts.position import Position
 
@@ -54,7 +55,7 @@ RocksDBConfigSetter = Callable[[str, Any], None]
 class ChangelogIdentity:
     """Which topic a store's offset is of: one that is created again under its name is another.
 
-    Eight bytes stand for the id that brokers give a topic.
+    Eight bytes stand for the id that brokers give a topic; those before Kafka 2.8 give none.
 
     Attributes:
         stored: What the store holds beside its offset; None if it holds none.
@@ -66,7 +67,7 @@ class ChangelogIdentity:
 
     def is_now(self, topic_id: str | None) -> None:
         """Take note of the topic's id, as the broker says it."""
-        self.current = None if topic_id is None else digest_of(topic_id)
+        self.current = None if topic_id is None else identity_noted(digest_of(topic_id))
 
     @property
     def is_another(self) -> bool:
@@ -82,6 +83,14 @@ def no_stream_time() -> int:
 def digest_of(topic_id: str) -> bytes:
     """Return the eight bytes that stand for a topic's id."""
     return blake2b(topic_id.encode(), digest_size=8).digest()
+
+
+def identity_noted(noted: bytes | None) -> bytes | None:
+    """Return which topic was noted; None if it says nothing, as of a broker that gives no ids."""
+    return None if noted == _NO_IDENTITY else noted
+
+
+_NO_IDENTITY = digest_of(NO_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

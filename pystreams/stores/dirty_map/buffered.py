@@ -171,7 +171,7 @@ class BufferedKeyValueStore(UncommittedBytes):
             StateStoreError: The engine can't be opened; says why and what to do.
         """
         self._directory = context.task_directory / "rocksdb" / self.name
-        self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
+        open_engine(self._engine, self.metadata, self.name, self._directory, context)
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.environment.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged

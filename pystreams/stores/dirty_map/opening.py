@@ -20,7 +20,7 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.files.checkpoint_file import CheckpointFileError, read_checkpoint
-from pystreams.stores.files.metadata import OPEN, POSITION, STATUS, pack_long
+from pystreams.stores.files.metadata import OPEN, POSITION, STATUS, pack_long, tells_of_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,17 +31,23 @@ if TYPE_CHECKING:
         KeyValueIterator,
         StateStoreContext,
     )
+    from pystreams.stores.files.metadata import StoreMetadata
 
 _log = get_logger("pystreams.stores")
 
 
 def open_engine(
-    engine: KeyValueEngine, store: str, directory: Path, context: StateStoreContext
-) -> dict[bytes, bytes]:
-    """Open a store's engine and return its metadata.
+    engine: KeyValueEngine,
+    metadata: StoreMetadata,
+    store: str,
+    directory: Path,
+    context: StateStoreContext,
+) -> None:
+    """Open a store's engine and load its metadata.
 
     Args:
         engine: Closed.
+        metadata: Loaded as well, where it can be, of an engine that can't be trusted.
 
     Raises:
         StateStoreError: The engine can't be opened; says why and what to do.
@@ -52,15 +58,16 @@ def open_engine(
     try:
         if engine.persistent:
             _take_in_position(engine, store, directory, context)
-        metadata = engine.metadata()
-        _check_entries(store, metadata)
+        content = engine.metadata()
+        _check_entries(store, content)
+        metadata.load(content, context)
         # Without a changelog there is nothing to rebuild it from: what it holds is the best left.
-        if context.environment.exactly_once and context.changelog is not None:
-            check_status(store, metadata)
+        is_checked = context.environment.exactly_once and context.changelog is not None
+        if is_checked and was_left_open(content):
+            raise left_open(store, holds_nothing=not _may_hold_data(engine, content))
     except StateStoreCorruptedError:
         engine.close()
         raise
-    return metadata
 
 
 def first_entry(entries: KeyValueIterator[bytes, bytes]) -> tuple[bytes, bytes] | None:
@@ -114,15 +121,21 @@ def _check_entries(store: str, metadata: dict[bytes, bytes]) -> None:
             )
 
 
-def check_status(store: str, metadata: Mapping[bytes, bytes]) -> None:
-    """Refuse a store that was written through to and not closed; under exactly-once.
+def _may_hold_data(engine: KeyValueEngine, metadata: Mapping[bytes, bytes]) -> bool:
+    return tells_of_data(metadata) or first_entry(engine.range(None, None)) is not None
 
-    Raises:
-        StateStoreCorruptedError: It was.
-    """
-    if metadata.get(STATUS) == pack_long(OPEN):
-        raise StateStoreCorruptedError(
-            store,
-            "it is not transactional and was not closed after its last use, so that it may hold "
-            "what was never committed",
-        )
+
+def was_left_open(metadata: Mapping[bytes, bytes]) -> bool:
+    """Return whether a store writes through and was not closed after its last use."""
+    return metadata.get(STATUS) == pack_long(OPEN)
+
+
+def left_open(store: str, *, holds_nothing: bool) -> StateStoreCorruptedError:
+    """Return what is told of such a store under exactly-once."""
+    error = StateStoreCorruptedError(
+        store,
+        "it is not transactional and was not closed after its last use, so that it may hold what "
+        "was never committed",
+    )
+    error.holds_nothing = holds_nothing
+    return error

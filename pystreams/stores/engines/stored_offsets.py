@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pystreams.stores.dirty_map.opening import check_status
-from pystreams.stores.engines.rocksdb.metadata import read_metadata
-from pystreams.stores.files.metadata import CHANGELOG_ID, OFFSET_UNKNOWN, unpack_long
+from pystreams.stores.contracts.state_store import identity_noted
+from pystreams.stores.dirty_map.opening import was_left_open
+from pystreams.stores.engines.rocksdb.metadata import holds_entries, read_metadata
+from pystreams.stores.files.metadata import (
+    CHANGELOG_ID,
+    OFFSET_UNKNOWN,
+    tells_of_data,
+    unpack_long,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,25 +20,42 @@ if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
 
 
-def stored_offset(
-    task_directory: Path, store: str, changelog: TopicPartition, *, exactly_once: bool
-) -> tuple[int | None, bytes | None]:
-    """Return the offset of the last changelog record in a RocksDB store, and its topic's identity.
+class StoredState(NamedTuple):
+    """What a RocksDB store on the disk says of itself; of one that is not there, nothing.
 
-    None for what is not known.
+    Attributes:
+        offset: The offset of the last changelog record in its data; None if that is not known.
+        topic: The identity of that changelog's topic; None if that is not known.
+        holds_entries: Whether there are data in it.
+        holds_nothing: Whether it holds nothing, and never did.
+        was_left_open: Whether it writes through and was not closed after its last use.
+    """
+
+    offset: int | None
+    topic: bytes | None
+    holds_entries: bool
+    holds_nothing: bool
+    was_left_open: bool
+
+
+def stored_state(task_directory: Path, store: str, changelog: TopicPartition) -> StoredState:
+    """Return what a RocksDB store says of itself.
 
     Args:
         task_directory: The task's directory, which nobody has open.
-        exactly_once: Whether what is not committed must leave no trace.
 
     Raises:
-        StateStoreError: It can't be read, or is damaged; or was not closed, which can't be trusted
-            under exactly-once.
+        StateStoreError: It can't be read, or is damaged.
     """
     directory = task_directory / "rocksdb" / store
     metadata = read_metadata(store, directory)
-    if exactly_once:
-        check_status(store, metadata)
     packed = metadata.get(str(changelog).encode())
     offset = OFFSET_UNKNOWN if packed is None else int(unpack_long(packed)[0])
-    return None if offset == OFFSET_UNKNOWN else offset, metadata.get(CHANGELOG_ID)
+    filled = holds_entries(store, directory)
+    return StoredState(
+        None if offset == OFFSET_UNKNOWN else offset,
+        identity_noted(metadata.get(CHANGELOG_ID)),
+        filled,
+        not filled and not tells_of_data(metadata),
+        was_left_open(metadata),
+    )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.contracts.position import Position
+from pystreams.stores.contracts.state_store import identity_noted
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
@@ -66,8 +67,14 @@ RESERVED = frozenset(
 )
 """Names that are not those of changelog partitions."""
 
+_OF_EMPTY_STORES = frozenset((STATUS, SEGMENT_INTERVAL, EXPIRING))
 _NO_POSITION = Position().serialize()
 _log = get_logger("pystreams.stores")
+
+
+def tells_of_data(metadata: Mapping[bytes, bytes]) -> bool:
+    """Return whether the content of `offsets` tells that a store has held something."""
+    return not metadata.keys() <= _OF_EMPTY_STORES
 
 
 class StoreMetadata:
@@ -106,7 +113,7 @@ class StoreMetadata:
         self._committed = committed
         self._input_position = context.position
         self._identity = context.changelog_identity
-        self._identity.stored = committed.get(CHANGELOG_ID)
+        self._identity.stored = identity_noted(committed.get(CHANGELOG_ID))
 
     def offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine; None if not known."""

@@ -7,24 +7,25 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from pystreams import ChangelogLossError, Materialized, StreamsBuilder, Topology, serdes
-from pystreams.cli.main import pystreams
 from pystreams.errors import TransactionAbortableError
-from pystreams.runtime.maintenance import changelog_recovery
 from pystreams.runtime.state import known_changelogs
+from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import CHANGELOG, Application, counting, stored_counts
 from tests.simulation.members.following import Follower
 from tests.simulation.state.damaging import (
     Damage,
     OnDisk,
+    delete_current,
     delete_data,
     delete_store,
     flip_data,
     flip_manifest,
 )
+from tests.simulation.state.recovering import recovered
 from tests.simulation.state.test_lost_changelogs import (
     Loss,
     away_while_others_count,
@@ -54,29 +55,6 @@ def refused(application: OnDisk, policy: str = "stop") -> str:
     return str(caught.value)
 
 
-def recover(application: OnDisk, monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
-    """Run `pystreams recover`; return what it says."""
-    root = application.state.parent
-    if not (root / "app").exists():
-        (root / "app").symlink_to(application.state)
-    clients = application.new_process().clients
-    monkeypatch.setattr(changelog_recovery, "ConfluentClients", lambda _: clients)
-    config = root / "app.properties"
-    config.write_text(
-        "application.id=app\nbootstrap.servers=127.0.0.1:1\n"
-        f"processing.guarantee=exactly_once_v2\nstate.dir={root}\n",
-        encoding="utf-8",
-    )
-    topology = f"{counting.__module__}:{counting.__name__}"
-    answer = CliRunner().invoke(
-        pystreams,
-        ["recover", topology, "--config", str(config), *options],
-        env={"COLUMNS": "400"},
-    )
-    assert answer.exit_code == 0, answer.output
-    return answer.output
-
-
 @LOSSES
 @pytest.mark.parametrize("damage", [flip_manifest, delete_data])
 @pytest.mark.parametrize("cure", ["restore", "empty"])
@@ -98,7 +76,8 @@ def test_a_damaged_store_whose_changelog_is_gone_as_well_stops_until_the_command
 
     command = re.search(r"pystreams recover TOPOLOGY (.* --choose )restore --execute", told[0])
     assert command is not None
-    recover(application, monkeypatch, *shlex.split(f"{command[1]}{cure} --execute"))
+    options = shlex.split(f"{command[1]}{cure} --execute")
+    recovered(application, monkeypatch, counting, *options)
     choose(application, "stop")
     application.feed(["a"])
     application.run()
@@ -215,15 +194,16 @@ def test_a_store_that_never_held_anything_is_rebuilt_without_a_question(tmp_path
 
 
 @pytest.mark.parametrize("lose", [None, delete_changelog, cut_off])
+@pytest.mark.parametrize("damage", [flip_manifest, delete_current])
 def test_recover_shows_a_damaged_store_as_last_copy_where_its_changelog_lacks_something(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lose: Loss | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Damage, lose: Loss | None
 ) -> None:
     application = counted(tmp_path)
-    flip_manifest(application.directory("counts"))
+    damage(application.directory("counts"))
     if lose is not None:
         lose(application)
 
-    said = recover(application, monkeypatch, "--choose", "restore", "--execute")
+    said = recovered(application, monkeypatch, counting, "--choose", "restore", "--execute")
 
     assert "its files are damaged" in said
     assert ("LAST COPY" in said) == (lose is not None)
@@ -310,6 +290,50 @@ def test_a_store_that_writes_through_may_be_killed_before_it_held_anything(
     again(app, process)
 
     assert app.outputs() == [("a", 1)]
+
+
+def test_a_store_that_writes_through_and_never_held_anything_is_no_loss_after_an_upgrade(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "exactly_once_v2")
+    process = app.process(topology=counting_through())
+    process.start()
+    app.run_until_processed(process)
+    for _, _, files in process.disk.stores():
+        files.flush()
+    process.crash()
+    (tmp_path / "p0" / "0_0" / known_changelogs.FILE).unlink()
+    app.feed("a")
+    again(app, process)
+
+    assert app.outputs() == [("a", 1)]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_recover_shows_a_store_that_writes_through_and_was_not_closed_as_the_start_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    application = OnDisk(tmp_path, counting_through, "exactly_once_v2")
+    application.feed(["a"] * held)
+    application.run()
+    delete_changelog(application)
+    forget_the_topics(application)
+    engine = RocksDBEngine("counts", timestamped=True)
+    engine.open(application.directory("counts"))
+    engine.write({}, {STATUS: pack_long(OPEN)})
+    engine.close()
+
+    said = recovered(application, monkeypatch, counting_through)
+
+    assert ("LAST COPY" in said) == held
+    assert ("was not closed after its last use" in said) == held
+    application.feed(["a"])
+    choose(application, "stop")
+    if held:
+        assert "was not closed after its last use" in refused(application)
+        assert "LAST COPY" in recovered(application, monkeypatch, counting_through)
+    else:
+        application.run()
 
 
 def test_a_rollback_does_not_wipe_a_store_whose_changelog_was_made_again_meanwhile(

@@ -26,7 +26,7 @@ from pystreams import (
 )
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.engines.stored_offsets import stored_offset
+from pystreams.stores.engines.stored_offsets import stored_state
 from pystreams.stores.files.metadata import CLOSED, OPEN, STATUS, pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing import TopologyTestDriver
@@ -431,17 +431,16 @@ def test_closed_with_uncommitted_writes_it_is_rebuilt_under_exactly_once(
     again.close()
 
 
-def test_closed_with_uncommitted_writes_its_offset_says_nothing_under_exactly_once(
+def test_closed_with_uncommitted_writes_its_files_tell_that_it_was_left_open(
     tmp_path: Path,
 ) -> None:
     manager = start(tmp_path, exactly_once=True)
     write(manager, FIRST_ROUND, MANY)
     manager.close()
-    of_store = (tmp_path, "direct", changelog("direct"))
 
-    assert stored_offset(*of_store, exactly_once=False) == (FIRST_ROUND - 1, None)
-    with pytest.raises(StateStoreCorruptedError, match="was not closed after its last use"):
-        stored_offset(*of_store, exactly_once=True)
+    found = stored_state(tmp_path, "direct", changelog("direct"))
+
+    assert found == (FIRST_ROUND - 1, None, True, False, True)
 
 
 def killed_after_large_writes(directory: str, guarantee: str) -> None:
