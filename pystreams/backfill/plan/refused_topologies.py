@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import TopologyError
-from pystreams.stores.contracts.state_store import StateStore
+from pystreams.stores.contracts.state_store import can_be_dumped
 from pystreams.topology.graph.nodes import ProcessorNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -23,11 +23,11 @@ def refuse_stores(plan: TopologyPlan) -> None:
         TopologyError: There is such a store; names it, its class, and what to do.
     """
     for builder in plan.changelogs().values():
-        kind = type(builder.build())
-        if kind.changelog_records is not StateStore.changelog_records:
+        store = builder.build()
+        if can_be_dumped(store):
             continue
         raise TopologyError(
-            f"store {builder.name!r} has a changelog, and its class {kind.__qualname__} "
+            f"store {builder.name!r} has a changelog, and its class {type(store).__qualname__} "
             "does not write changelog_records(), by which a backfill hands state over: write it "
             "(it gives what restore() would take, as key, value, time and headers); or make the "
             "builder's `logging` False, where the store may be empty after the backfill; or start "

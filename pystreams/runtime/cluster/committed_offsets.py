@@ -60,6 +60,11 @@ class OffsetRange(NamedTuple):
     end: int
     high_watermark: int
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it: nothing any more, perhaps."""
+        return self.beginning == self.high_watermark
+
 
 def encode_partition_time(
     partition_time: int, entries: bytes = b"", numbers: Mapping[str, int] | None = None

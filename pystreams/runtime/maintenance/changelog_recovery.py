@@ -6,33 +6,41 @@ changed but the decisions, which the next start carries out (see `loss_decisions
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from pystreams.config import ChangelogLossPolicy, StreamsConfig
-from pystreams.errors import StateDirectoryError, StateStoreCorruptedError, TaskLockedError
+from pystreams.errors import StateDirectoryError, StateStoreError, TaskLockedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.maintenance.closed_stores import ClosedStore, closed_store
 from pystreams.runtime.state.changelog_gaps import (
     ANOTHER_TOPIC,
     is_new,
     why_not_continued,
     why_not_rebuilt,
 )
-from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
 from pystreams.runtime.state.known_changelogs import known_changelogs
-from pystreams.runtime.state.loss_decisions import read_decision, write_decision
+from pystreams.runtime.state.loss_decisions import (
+    BECOMES,
+    decisions_but,
+    in_words,
+    read_decision,
+    refused_decisions,
+    write_decision,
+)
 from pystreams.runtime.state.managed_store import RebuildReason, expires
 from pystreams.runtime.state.told_losses import is_told
 from pystreams.stores.contracts.state_store import ChangelogIdentity
-from pystreams.stores.dirty_map.opening import left_open
-from pystreams.stores.engines.stored_offsets import stored_state
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_GONE = "its changelog does not exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +48,30 @@ class StoreFinding:
     """One store on the disk of this host, and its changelog.
 
     Attributes:
-        last_offset: Up to where it holds its changelog; None if it holds nothing.
+        last_offset: Up to where it holds its changelog; None if that is not known, or nothing.
+        is_offset_known: Whether the next start finds that offset, or none, too.
         held: What the broker holds of the changelog; None when there is no such topic.
         trouble: What is wrong, or None.
         last_copy: Whether a start stops at it, unless it was decided what becomes of it.
         decision: What was decided before, or None.
+        refused: What can't be decided, and why.
     """
 
     task_id: TaskId
     store: str
     changelog: TopicPartition
     last_offset: int | None
+    is_offset_known: bool
     held: OffsetRange | None
     trouble: str | None
     last_copy: bool
     decision: ChangelogLossPolicy | None
+    refused: Mapping[ChangelogLossPolicy, str]
+
+    @property
+    def choices(self) -> list[ChangelogLossPolicy]:
+        """What can be decided."""
+        return decisions_but(self.refused)
 
 
 class Recovery:
@@ -108,20 +125,36 @@ class Recovery:
         existing = self._admin.partition_counts()
         with self._directories() as directories:
             return [
-                self._finding(task_id, builder.name, _locked(directories, task_id), existing)
+                self._finding(task_id, builder, _locked(directories, task_id), existing)
                 for task_id in directories.task_ids()
                 if task_id.subtopology in self._plan.by_id and (not tasks or task_id in tasks)
                 for builder in self._plan.logged_stores(self._plan.by_id[task_id.subtopology])
                 if not stores or builder.name in stores
             ]
 
+    def check(self, findings: Collection[StoreFinding], decision: ChangelogLossPolicy) -> None:
+        """Refuse what a start could not do with one of the stores.
+
+        Raises:
+            StateStoreError: There is such a store; says why, and what can be decided.
+        """
+        for found in findings:
+            if decision in found.refused:
+                raise StateStoreError(
+                    found.store,
+                    f"task {found.task_id}: it can't be {BECOMES[decision]}, and nothing was "
+                    f"written: {found.refused[decision]}. Choose {in_words(found.choices)} for it, "
+                    f"with --task {found.task_id} --store {found.store}",
+                )
+
     def decide(self, findings: Collection[StoreFinding], decision: ChangelogLossPolicy) -> None:
         """Write down what is to become of stores; the next start does it.
 
         Raises:
             StateDirectoryError: A task runs.
-            StateStoreError: A decision can't be written.
+            StateStoreError: A decision can't be written; or can't be done, and nothing was written.
         """
+        self.check(findings, decision)
         with self._directories() as directories:
             for finding in findings:
                 write_decision(_locked(directories, finding.task_id), finding.store, decision)
@@ -130,85 +163,53 @@ class Recovery:
         return closing(StateDirectory(self._config.state_dir, self._config.application_id))
 
     def _finding(
-        self, task_id: TaskId, store: str, directory: Path, existing: dict[str, int]
+        self, task_id: TaskId, builder: StoreBuilder, directory: Path, existing: dict[str, int]
     ) -> StoreFinding:
-        changelog = TopicPartition(self._plan.changelog_topic(store), task_id.partition)
-        last_offset, damage, identity = None, None, ChangelogIdentity()
+        changelog = TopicPartition(self._plan.changelog_topic(builder.name), task_id.partition)
         exactly_once = self._config.processing_guarantee.exactly_once
-        try:
-            found = stored_state(directory, store, changelog)
-            last_offset, identity.stored = found.offset, found.topic
-            if exactly_once and found.was_left_open:
-                unclosed = left_open(store, holds_nothing=found.holds_nothing)
-                damage = RebuildReason.damage(unclosed, last_offset)
-        except StateStoreCorruptedError as error:
-            damage = RebuildReason.damage(error)
-        if last_offset is None:
-            offsets = read_or_warn(checkpoint_file(directory, store)) or {}
-            last_offset = offsets.get(changelog)
+        found = closed_store(builder, directory, changelog, exactly_once=exactly_once)
         held = None
         if changelog.partition < existing.get(changelog.topic, 0):
             held = self._admin.offset_ranges([changelog])[changelog]
-            identity.is_now(self._admin.topic_ids([changelog.topic]).get(changelog.topic))
-        trouble, last_copy = self._verdict(store, last_offset, held)
-        if identity.is_another and last_offset is not None:
-            trouble, last_copy = ANOTHER_TOPIC, True
-        if damage is not None:
-            lost = self._why_not_rebuilt(directory, store, identity, held, damage)
-            trouble, last_copy = damage.why, lost is not None
-            if lost is not None:
-                trouble = f"{lost}; and it can't be kept: {damage.why}"
-            elif is_new(known_changelogs(directory), store, identity, damage):
-                trouble = None
+            found.identity.is_now(self._admin.topic_ids([changelog.topic]).get(changelog.topic))
+        trouble, last_copy = self._verdict(directory, builder, found, held)
+        what = None if found.rebuild is None else found.rebuild.what
         return StoreFinding(
             task_id=task_id,
-            store=store,
+            store=builder.name,
             changelog=changelog,
-            last_offset=last_offset,
+            last_offset=found.last_offset,
+            is_offset_known=found.rebuild is None and not found.asks_to_be_opened,
             held=held,
             trouble=trouble,
             last_copy=last_copy,
-            decision=read_decision(directory, store),
-        )
-
-    def _why_not_rebuilt(
-        self,
-        directory: Path,
-        store: str,
-        identity: ChangelogIdentity,
-        held: OffsetRange | None,
-        damage: RebuildReason,
-    ) -> str | None:
-        """Return why a damaged store is not rebuilt from its changelog; None if it is."""
-        known = known_changelogs(directory)
-        if held is None:
-            # It is made anew, empty, before the application starts.
-            gone = "its changelog does not exist"
-            return None if is_new(known, store, identity, damage) else gone
-        return why_not_rebuilt(
-            known,
-            store,
-            identity,
-            held,
-            damage,
-            may_begin_later=expires(self._plan.topology.stores[store])
-            or is_told(directory, store, held.beginning, identity, lost=True),
+            decision=read_decision(directory, builder.name),
+            refused=refused_decisions(found.store, held, what=what),
         )
 
     def _verdict(
-        self, store: str, last_offset: int | None, held: OffsetRange | None
+        self, directory: Path, builder: StoreBuilder, found: ClosedStore, held: OffsetRange | None
     ) -> tuple[str | None, bool]:
         """Return what is wrong between a store and its changelog, and whether a start stops at it.
 
         Args:
-            last_offset: Up to where it holds its changelog.
-            held: What the broker holds of that.
+            held: What the broker holds of the changelog.
         """
+        rebuild, last_offset = found.rebuild, found.last_offset
+        if rebuild is not None:
+            lost = self._why_not_rebuilt(directory, builder, found.identity, held, rebuild)
+            if lost is not None:
+                return f"{lost}; and it can't be kept: it is {rebuild.what}: {rebuild.why}", True
+            if is_new(known_changelogs(directory), builder.name, found.identity, rebuild):
+                return None, False
+            return f"it is {rebuild.what}, and the next start rebuilds it: {rebuild.why}", False
+        if found.asks_to_be_opened:
+            return "only a start can ask it how far it is", False
         if held is None:
-            return (
-                ("its changelog does not exist", True) if last_offset is not None else (None, False)
-            )
-        forgets = expires(self._plan.topology.stores[store])
+            return (_GONE, True) if last_offset is not None else (None, False)
+        if last_offset is not None and found.identity.is_another:
+            return ANOTHER_TOPIC, True
+        forgets = expires(builder)
         if last_offset is not None:
             exactly_once = self._config.processing_guarantee.exactly_once
             reason = why_not_continued(last_offset + 1, held, exactly_once=exactly_once)
@@ -218,6 +219,32 @@ class Recovery:
             whole = "the store is whole" if last_offset is not None else "there is no store here"
             return f"the changelog has lost {held.beginning} offsets; {whole}", False
         return None, False
+
+    def _why_not_rebuilt(
+        self,
+        directory: Path,
+        builder: StoreBuilder,
+        identity: ChangelogIdentity,
+        held: OffsetRange | None,
+        rebuild: RebuildReason,
+    ) -> str | None:
+        """Return why a changelog may not hold all of a store that can't be used; else None."""
+        known, store = known_changelogs(directory), builder.name
+        if held is None:
+            # It is made anew, empty, before the application starts.
+            knows_topic = (known.of(store).topic or identity.stored) is not None
+            held = OffsetRange(0, 0, 0)
+            lost = why_not_rebuilt(known, store, identity, held, rebuild, may_begin_later=True)
+            return _GONE if knows_topic or lost is not None else None
+        told = is_told(directory, store, held.beginning, identity, lost=True)
+        return why_not_rebuilt(
+            known,
+            store,
+            identity,
+            held,
+            rebuild,
+            may_begin_later=expires(builder) or told,
+        )
 
 
 def _locked(directories: StateDirectory, task_id: TaskId) -> Path:

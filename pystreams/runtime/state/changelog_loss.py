@@ -10,6 +10,7 @@ is restored from the beginning, unless the topic is another.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,25 @@ from pystreams.runtime.state.changelog_gaps import (
     why_not_continued,
     why_not_rebuilt,
 )
-from pystreams.runtime.state.loss_decisions import forget_decision, read_decision, write_decision
+from pystreams.runtime.state.loss_decisions import (
+    BECOMES,
+    decisions_but,
+    forget_decision,
+    in_words,
+    read_decision,
+    refused_decisions,
+    write_decision,
+)
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_rebuilds import StoreRebuilds
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.state.told_losses import is_told, note_told
+
+_DONE = {
+    ChangelogLossPolicy.KEEP: "keeps it and logs it anew (what the changelog holds goes over it)",
+    ChangelogLossPolicy.RESTORE: "wipes it and restores what the changelog holds",
+    ChangelogLossPolicy.EMPTY: "starts empty",
+}
 
 _log = get_logger("pystreams.restore")
 
@@ -93,11 +108,11 @@ class ChangelogCheck:
             decision = self.settings.changelog_loss_policy
             if decision is ChangelogLossPolicy.STOP:
                 raise self._last_copy(reason, held)
-            self._check_can_be_kept(decision)
+            self._check_is_possible(decision, held)
             write_decision(directory, store, decision)
         else:
             reason = f"so it was decided ({decision.value})"
-            self._check_can_be_kept(decision)
+            self._check_is_possible(decision, held)
         note_told(directory, store, held.beginning, managed.identity, lost=True)
         if decision is ChangelogLossPolicy.KEEP:
             managed.logs_anew = decision
@@ -106,7 +121,7 @@ class ChangelogCheck:
             )
             return held.beginning
         self._rebuild_from_changelog(reason)
-        if decision is ChangelogLossPolicy.EMPTY:
+        if decision is ChangelogLossPolicy.EMPTY and not held.is_empty:
             managed.logs_anew = decision
         else:
             self.rebuilds.note_topic(managed, held)
@@ -165,30 +180,57 @@ class ChangelogCheck:
             or is_told(self.directory, store, held.beginning, managed.identity, lost=True),
         )
 
-    def _check_can_be_kept(self, decision: ChangelogLossPolicy) -> None:
+    def _check_is_possible(self, decision: ChangelogLossPolicy, held: OffsetRange) -> None:
+        """Refuse what can't be done, before anything of the store is touched."""
         rebuild = self.managed.rebuild_reason
-        if decision is ChangelogLossPolicy.KEEP and rebuild is not None:
-            raise self.cannot_be_kept(rebuild.why, rebuild.what)
+        if rebuild is not None and decision is ChangelogLossPolicy.KEEP:
+            raise self.cannot_be_kept(rebuild.why, rebuild.what, held)
+        refused = self._refused(held, None if rebuild is None else rebuild.what)
+        if decision in refused:
+            raise self._loss(
+                f"it was to be {BECOMES[decision]}, and can't be: {refused[decision]}. It was not "
+                "touched. Write that method and start again, or decide anew: "
+                f"{self._choices(refused)}"
+            )
 
-    def cannot_be_kept(self, why: object, what: str = "damaged") -> ChangelogLossError:
+    def cannot_be_kept(
+        self, why: object, what: str = "damaged", held: OffsetRange | None = None
+    ) -> ChangelogLossError:
         """Return what is told of a store that was to be kept and logged anew, and can't be."""
         changelog = self.managed.changelog
-        return self._useless_copy(
-            f"it was to be kept, and can't be logged anew to {changelog}: it is {what}", why
+        told = f"it was to be kept, and can't be logged anew to {changelog}: it is {what}"
+        return self._useless_copy(told, RebuildReason(what, str(why)), held)
+
+    def _useless_copy(
+        self, told: str, rebuild: RebuildReason, held: OffsetRange | None
+    ) -> ChangelogLossError:
+        return self._loss(
+            f"{told}. It is the last copy of what the changelog has lost, and was not touched. "
+            "Copy its directory first if you want to look for what can still be read. Then decide: "
+            f"{self._choices(self._refused(held, rebuild.what))}. What is wrong with it: "
+            f"{rebuild.why}"
         )
 
-    def _useless_copy(self, what: str, why: object) -> ChangelogLossError:
-        managed = self.managed
-        error = ChangelogLossError(
-            managed.builder.name,
-            f"task {self.task_id}: {what}. It is the last copy of what the changelog has lost, and "
-            "was not touched. Copy its directory first if you want to look for what can still be "
-            f"read. Then decide: {self._command(ChangelogLossPolicy.RESTORE)} wipes it and "
-            "restores what the changelog holds; --choose empty starts empty. Then start again. Or "
-            "start once with changelog.loss.policy=restore or empty, for all such stores. What is "
-            f"wrong with it: {why}",
+    def _refused(
+        self, held: OffsetRange | None, what: str | None
+    ) -> dict[ChangelogLossPolicy, str]:
+        return refused_decisions(self.managed.store, held, what=what)
+
+    def _choices(self, refused: Collection[ChangelogLossPolicy]) -> str:
+        """Return what can be decided, with the commands."""
+        first, *others = possible = decisions_but(refused)
+        commands = [self._command(first), *(f"--choose {other.value}" for other in others)]
+        done = [
+            f"{command} {_DONE[each]}" for command, each in zip(commands, possible, strict=True)
+        ]
+        return (
+            f"{'; '.join(done)}. Then start again. Or start once with changelog.loss.policy="
+            f"{in_words(possible)}, for all such stores"
         )
-        error.changelog = managed.changelog
+
+    def _loss(self, message: str) -> ChangelogLossError:
+        error = ChangelogLossError(self.managed.builder.name, f"task {self.task_id}: {message}")
+        error.changelog = self.managed.changelog
         return error
 
     def _first_of_source(self, held: OffsetRange) -> int:
@@ -272,25 +314,21 @@ class ChangelogCheck:
         managed, rebuild = self.managed, self.managed.rebuild_reason
         if rebuild is not None:
             lost = f"{managed.changelog} may not hold all of it: {reason}"
-            return self._useless_copy(f"it is {rebuild.what}, and {lost}", rebuild.why)
+            return self._useless_copy(f"it is {rebuild.what}, and {lost}", rebuild, held)
         last_offset = managed.committed_offset()
         found = (
-            f"only the offsets {held.beginning} to {held.high_watermark - 1}"
-            if held.high_watermark > held.beginning
-            else "nothing any more"
+            "nothing any more"
+            if held.is_empty
+            else f"only the offsets {held.beginning} to {held.high_watermark - 1}"
         )
-        error = ChangelogLossError(
-            managed.builder.name,
-            f"task {self.task_id}: it holds all up to offset {last_offset} of {managed.changelog}, "
-            f"which holds {found}; {reason}. The store is the last copy of what is missing there, "
-            "and was not touched. Decide what becomes of it: "
-            f"{self._command(ChangelogLossPolicy.KEEP)} keeps it and logs it anew (what "
-            "the changelog holds goes over it); --choose restore wipes it and restores what the "
-            "changelog holds; --choose empty starts empty. Then start again. Or start once with "
-            "changelog.loss.policy=keep, restore or empty, for all such stores",
+        refused = self._refused(held, None)
+        not_kept = refused.get(ChangelogLossPolicy.KEEP)
+        hint = "" if not_kept is None else f". It can't be kept as it is: {not_kept}"
+        return self._loss(
+            f"it holds all up to offset {last_offset} of {managed.changelog}, which holds {found}; "
+            f"{reason}. The store is the last copy of what is missing there, and was not touched. "
+            f"Decide what becomes of it: {self._choices(refused)}{hint}"
         )
-        error.changelog = managed.changelog
-        return error
 
     def _command(self, decision: ChangelogLossPolicy) -> str:
         return (

@@ -17,6 +17,7 @@ Differs from Kafka: there an untrusted store takes its whole task's directory wi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pystreams.errors import StateStoreError
@@ -87,11 +88,12 @@ class StoreCheckpoint:
         found = read_or_warn(file)
         self.offset = (found or {}).get(self._changelog)
         self._written = -1 if self.offset is None else self.offset
-        unknown = self.offset is None
-        self.suspect = unknown and (had_state if self._exactly_once else found is not None)
+        self.suspect = self.offset is None and may_hold_data(
+            found, had_state=had_state, exactly_once=self._exactly_once
+        )
         if self._exactly_once:
             delete(file)
-        elif unknown:
+        elif self.offset is None:
             self._write(file)
 
     def take_in(self, offset: int | None) -> None:
@@ -160,6 +162,18 @@ class StoreCheckpoint:
 def checkpoint_file(task_directory: Path, store: str) -> Path:
     """Return the file of one store."""
     return task_directory / f".checkpoint_{store}"
+
+
+def may_hold_data(
+    found: Mapping[TopicPartition, int | None] | None, *, had_state: bool, exactly_once: bool
+) -> bool:
+    """Return whether a store whose offset is not known may hold data.
+
+    Args:
+        found: What its file says; None without one.
+        had_state: Whether there was anything in its task's directory.
+    """
+    return had_state if exactly_once else found is not None
 
 
 def read_or_warn(file: Path) -> dict[TopicPartition, int | None] | None:

@@ -272,9 +272,9 @@ class StateStore(Protocol):
         """Return changelog records that restore what is committed, in an order that does.
 
         Asked for by a backfill, which hands its state over as a changelog: once a task, at its
-        end, right after a commit; and when a store is logged anew (`changelog.loss.policy`).
-        Nothing is written while the iterator is read. A backfill of a store that has a changelog
-        and not this method is refused before it runs.
+        end, right after a commit; and when a store is logged anew or emptied
+        (`changelog.loss.policy`). Nothing is written while the iterator is read. Of a store that
+        has a changelog and not this method both are refused before anything is done.
 
         Raises:
             StateStoreError: The store can't; the default.
@@ -357,6 +357,11 @@ class StateStore(Protocol):
         Called by the runtime to rebuild a store: its files are damaged, or can't be trusted, or
         its changelog no longer has its offset.
         """
+
+
+def can_be_dumped(store: StateStore) -> bool:
+    """Return whether a store has a `changelog_records` of its own."""
+    return type(store).changelog_records is not StateStore.changelog_records
 
 
 def gives_views(store: StateStore) -> bool:

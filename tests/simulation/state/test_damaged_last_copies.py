@@ -11,6 +11,7 @@ import pytest
 from pystreams import ChangelogLossError, Materialized, StreamsBuilder, Topology, serdes
 from pystreams.errors import TransactionAbortableError
 from pystreams.runtime.state import known_changelogs
+from pystreams.runtime.state.loss_decisions import read_decision
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
 from pystreams.testing.simulation import SimulatedProcess
@@ -25,7 +26,7 @@ from tests.simulation.state.damaging import (
     flip_data,
     flip_manifest,
 )
-from tests.simulation.state.recovering import recovered
+from tests.simulation.state.recovering import recover, recovered
 from tests.simulation.state.test_lost_changelogs import (
     Loss,
     away_while_others_count,
@@ -211,6 +212,22 @@ def test_recover_shows_a_damaged_store_as_last_copy_where_its_changelog_lacks_so
     application.feed(["a"])
     application.run()
     assert in_the_changelog(application)["a"] == (3 if lose is None else 1)
+
+
+@LOSSES
+def test_recover_refuses_to_keep_a_store_that_it_finds_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lose: Loss
+) -> None:
+    application = counted(tmp_path)
+    flip_manifest(application.directory("counts"))
+    lose(application)
+
+    for execute in ([], ["--execute"]):
+        answer = recover(application, monkeypatch, counting, "--choose", "keep", *execute)
+        assert answer.exit_code == 1
+        assert "task 0_0: it can't be kept, and nothing was written: it is damaged" in answer.output
+        assert "Choose restore or empty for it" in answer.output
+    assert read_decision(application.state / "0_0", "counts") is None
 
 
 # Stores that write through

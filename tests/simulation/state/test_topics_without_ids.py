@@ -17,6 +17,12 @@ from tests.simulation.applications import CHANGELOG, counting
 from tests.simulation.state.damaging import Damage, OnDisk, flip_data, flip_manifest
 from tests.simulation.state.recovering import recovered
 from tests.simulation.state.test_damaged_last_copies import again, counted_through, refused
+from tests.simulation.state.test_last_copies_of_custom_stores import (
+    killed,
+    made_again,
+    remembering,
+    stopped,
+)
 from tests.simulation.state.test_lost_changelogs import (
     away_while_others_count,
     choose,
@@ -167,6 +173,29 @@ def test_a_rollback_does_not_wipe_a_store_whose_changelog_was_made_again_meanwhi
 
     with pytest.raises(ChangelogLossError, match=MADE_AGAIN):
         app.run_until_processed(process)
+
+
+def test_a_store_of_a_users_own_that_was_killed_is_not_wiped_when_its_changelog_was_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = killed(tmp_path)
+    made_again(application)
+
+    assert "LAST COPY" in recovered(application, monkeypatch, remembering)
+    assert "it is not to be trusted" in stopped(application)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_store_of_a_users_own_that_never_held_anything_is_no_loss(
+    tmp_path: Path, dies: bool
+) -> None:
+    application = OnDisk(tmp_path, remembering, "exactly_once_v2")
+    application.process.start()
+    application.app.run_until_processed(application.process)
+    (application.process.crash if dies else application.process.stop)()
+    application.new_process()
+    application.feed(["a"])
+    application.run()
 
 
 def test_brokers_that_begin_to_give_ids_make_no_topic_another(

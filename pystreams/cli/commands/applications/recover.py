@@ -60,12 +60,15 @@ def recover(
     directory of this host, and what the broker holds of their changelogs. With --choose and
     --execute the choice is written beside the store, and the next start carries it out.
 
+    A store that can't be used can't be kept, and one of your own without changelog_records() can
+    only be restored: what can't be done is refused.
+
     The application must be stopped on this host.
 
     \b
     Exit codes:
       0    done
-      1    failed: the application runs, or a store can't be read
+      1    failed: the application runs, a store can't be read, or can't be what was chosen
       2    wrong usage, configuration or topology
       3    no broker answers
       70   a bug in pystreams
@@ -101,8 +104,10 @@ def recover(
             return
         named = bool(stores)
         deciding = [finding for finding in findings if named or finding.last_copy]
+        decision = ChangelogLossPolicy(choose)
+        recovery.check(deciding, decision)
         if execute:
-            recovery.decide(deciding, ChangelogLossPolicy(choose))
+            recovery.decide(deciding, decision)
     for finding in deciding:
         verb = "The next start does" if execute else "Would do"
         click.echo(f"{verb} {choose!r} with store {finding.store!r} of task {finding.task_id}")
@@ -160,6 +165,10 @@ def _show(findings: Sequence[StoreFinding]) -> None:
             verdict = f"LAST COPY: {verdict}"
         if finding.decision is not None:
             verdict = f"{verdict} (decided: {finding.decision.value})"
-        last_offset = "nothing" if finding.last_offset is None else f"{finding.last_offset}"
-        rows.append((str(finding.task_id), finding.store, last_offset, held, verdict))
-    show_table(("task", "store", "holds up to", "changelog", "state"), rows, right=("holds up to",))
+        last_offset = "nothing" if finding.is_offset_known else "not known"
+        if finding.last_offset is not None:
+            last_offset = f"{finding.last_offset}"
+        choices = ", ".join(choice.value for choice in finding.choices) if finding.last_copy else ""
+        rows.append((str(finding.task_id), finding.store, last_offset, held, choices, verdict))
+    columns = ("task", "store", "holds up to", "changelog", "choices", "state")
+    show_table(columns, rows, right=("holds up to",))
