@@ -29,7 +29,7 @@ from pystreams.errors import (
     StreamsError,
     as_streams_error,
 )
-from pystreams.ids import TopicPartition
+from pystreams.ids import NO_TOPIC_ID, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.record import offset_of
@@ -349,7 +349,9 @@ class GlobalStreamThread:
     def _check_ids(self, found: Mapping[str, str]) -> None:
         for topic, topic_id in self._topic_ids.items():
             present = found.get(topic)
-            if present == topic_id:
+            # While brokers begin to give ids (Kafka 2.8), not all of them do.
+            is_same = present == topic_id or NO_TOPIC_ID in {present, topic_id}
+            if present is not None and is_same:
                 self._missing.discard(topic)
                 continue
             store = self._task.state.store_of(topic)

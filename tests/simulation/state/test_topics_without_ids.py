@@ -17,6 +17,7 @@ from tests.simulation.applications import CHANGELOG, counting
 from tests.simulation.state.damaging import Damage, OnDisk, flip_data, flip_manifest
 from tests.simulation.state.recovering import recovered
 from tests.simulation.state.test_damaged_last_copies import again, counted_through, refused
+from tests.simulation.state.test_global_tables import Lookups, follow, looking_up, table_of
 from tests.simulation.state.test_last_copies_of_custom_stores import (
     killed,
     made_again,
@@ -37,12 +38,13 @@ NO_ID = "A" * 22
 MADE_AGAIN = "the topic was deleted and created again"
 
 
+def without_ids(broker: SimulatedBroker) -> dict[str, str]:
+    return dict.fromkeys(broker.partition_counts(), NO_ID)
+
+
 @pytest.fixture(autouse=True)
 def _old_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def topic_ids(broker: SimulatedBroker) -> dict[str, str]:
-        return dict.fromkeys(broker.partition_counts(), NO_ID)
-
-    monkeypatch.setattr(SimulatedBroker, "topic_ids", topic_ids)
+    monkeypatch.setattr(SimulatedBroker, "topic_ids", without_ids)
 
 
 @pytest.mark.parametrize("damage", [flip_manifest, flip_data])
@@ -196,6 +198,26 @@ def test_a_store_of_a_users_own_that_never_held_anything_is_no_loss(
     application.new_process()
     application.feed(["a"])
     application.run()
+
+
+def test_global_tables_go_on_while_brokers_begin_to_give_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a cluster begin one after the other: who is asked may not know them yet."""
+    app = Lookups(tmp_path, metadata_max_age_ms=1000)
+    app.people(a="Ava")
+    process = app.process(topology=looking_up())
+    process.start()
+    follow(process)
+    monkeypatch.undo()
+    follow(process)
+    monkeypatch.setattr(SimulatedBroker, "topic_ids", without_ids)
+    follow(process)
+    app.people(b="Bo")
+    follow(process)
+
+    assert table_of(process) == {"a": "Ava", "b": "Bo"}
+    process.stop()
 
 
 def test_brokers_that_begin_to_give_ids_make_no_topic_another(
