@@ -1,8 +1,8 @@
 """What was measured of interruptions: kept from run to run, and as a table.
 
-A row has its samples by what became of the tasks (`Fate`). Those that moved are told in all as
-well: of one program more tasks may pass between living processes than of another, and these wait
-for nothing but the new shares.
+A row has its samples by what became of the tasks (`Fate`), and all of them together. Of those that
+moved there is no figure of both kinds: of one program more tasks may pass between living processes
+than of another, and these wait for nothing but the new shares.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = (
     "stay",
     "of the process that ended",
     "between living processes",
-    "all that move",
+    "all tasks",
     "partitions: stay, ended, between",
 )
 
@@ -89,7 +89,7 @@ def percentile_s(seconds: Sequence[float], of: int) -> float | None:
 def line(row: Row) -> list[str]:
     """Return one line of the table."""
     stay, ended, passed = (row[name] for name in _SILENCES)
-    figures = [_figures(seconds) for seconds in (stay, ended, passed, ended + passed)]
+    figures = [_figures(seconds) for seconds in (stay, ended, passed, stay + ended + passed)]
     samples = ", ".join(str(len(row[name])) for name in _SILENCES)
     return [row["interruption"], str(row["standbys"]), row["program"], *figures, samples]
 

@@ -51,7 +51,7 @@ def test_a_line_tells_both_kinds_of_moves_and_all_of_them() -> None:
         "stay": "0.10, 0.10",
         "of the process that ended": "7.00, 7.00",
         "between living processes": "0.50, 0.70",
-        "all that move": "0.70, 7.00",
+        "all tasks": "0.50, 7.00",
         "partitions: stay, ended, between": "1, 1, 2",
     }
 
