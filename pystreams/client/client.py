@@ -1,7 +1,8 @@
-"""Questions to one process of an application, which asks the others."""
+"""Questions to one process of an application, which asks the others; or to them as well."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pystreams.client import redirects
 from pystreams.client.kept_connections import KeptConnections
+from pystreams.client.owners import Asked, KnownOwners, asked_for
 from pystreams.errors import StreamsError
 
 _TIMEOUT_S = 10.0
@@ -36,7 +38,7 @@ class HttpQueryError(StreamsError):
 
 
 class Client:
-    """Asks one process, which asks the others of its application. Safe to use from any thread.
+    """Asks one process, which asks the others, or them as well. Safe to use from any thread.
 
     Connections stay open for the next question, until it is closed or nobody has it any more. As a
     context manager it closes itself.
@@ -46,6 +48,10 @@ class Client:
         token: What it asks for (`--http-token-file`), or None.
         tls: How its certificate is checked; as the system does it when None.
         timeout_s: How long an answer may take (s).
+        asks_owners: Whether `get` asks the process that has a key, as soon as answers have told
+            which that is: by the scheme of the URL, at the address that this process gives for
+            itself, which must be reachable from here, and with the token. Where it does not
+            answer, or has no answer, the URL is asked.
 
     Raises:
         HttpQueryError: The URL is of another kind, or no request can carry the token.
@@ -58,10 +64,12 @@ class Client:
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         timeout_s: float = _TIMEOUT_S,
+        asks_owners: bool = False,
     ) -> None:
         self._url = _checked_url(url)
         self._headers = {} if token is None else {"Authorization": _checked_token(token)}
         self._connections = KeptConnections(timeout_s, tls)
+        self._owners = KnownOwners() if asks_owners else None
 
     def close(self) -> None:
         """Close the connections that wait for the next question, which opens another."""
@@ -86,14 +94,12 @@ class Client:
         text = key if isinstance(key, str) else json.dumps(key)
         path = f"/v1/stores/{quote(store, safe='')}/{quote(text, safe='')}"
         try:
-            return self._ask(path, asked)
+            if self._owners is None:
+                return self._ask(path, asked)
+            question = asked_for(store, key, text, asked.get("partition"))
+            return self._ask_owner(self._owners, question, path, asked)
         except HttpQueryError as error:
-            told = error.answer  # With a reason it is the partition that is not there.
-            if (
-                error.status == HTTPStatus.NOT_FOUND
-                and "partition" in told
-                and "reason" not in told
-            ):
+            if _tells_of_no_key(error):
                 return None
             raise
 
@@ -156,6 +162,32 @@ class Client:
         """
         return self._ask("/v1/status", {})
 
+    def _ask_owner(
+        self, owners: KnownOwners, question: Asked, path: str, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Ask who has a key; the URL, if that is not known or comes to nothing."""
+        owner = owners.of(question)
+        if owner is not None:
+            scheme, _, _ = self._url.partition("://")
+            try:
+                found, passed_on_to = self._asked_at(f"{scheme}://{owner.place}", path, asked)
+            except HttpQueryError as error:
+                if _tells_of_no_key(error):  # It has asked all others, as any process does.
+                    raise
+                owners.forget(owner.place, left_alone="status" not in error.answer)
+            else:
+                if "partition" in found:
+                    owners.learn(question, found, owner, passed_on_to)
+                    return found
+                owners.forget(owner.place, left_alone=True)
+        found, passed_on_to = self._asked_at(self._url, path, asked)
+        if owners.is_to_be_counted(question.store, found):
+            with contextlib.suppress(HttpQueryError):
+                of_store, _, _ = path.rpartition("/")
+                owners.counted(question.store, self._ask(of_store, {"limit": 1}))
+        owners.learn(question, found, None, passed_on_to)
+        return found
+
     def _all_pages(self, path: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give all pages of one partition."""
         asked = {**asked, "limit": _LARGEST_LIMIT}
@@ -205,38 +237,44 @@ class Client:
         return answer
 
     def _ask(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+        found, _ = self._asked_at(self._url, path, asked)
+        return found
+
+    def _asked_at(
+        self, url: str, path: str, asked: dict[str, Any]
+    ) -> tuple[dict[str, Any], str | None]:
+        """Return what is answered, and whom that process has asked for it, if it has."""
         given = {
             name: json.dumps(value) if isinstance(value, dict) else value
             for name, value in asked.items()
             if value is not None
         }
-        address = f"{self._url}{path}" + (f"?{urlencode(given)}" if given else "")
+        address = f"{url}{path}" + (f"?{urlencode(given)}" if given else "")
         try:
-            found = self._answer_to(address)
+            found, owner = self._answer_to(url, address)
         except redirects.RedirectError as error:
-            message = f"{self._url} {error}"
-            raise HttpQueryError(message, status=error.status, answer={}) from None
+            raise HttpQueryError(f"{url} {error}", status=error.status, answer={}) from None
         except (OSError, ValueError) as error:
-            raise HttpQueryError(f"{self._url} does not answer: {error}", answer={}) from error
+            raise HttpQueryError(f"{url} does not answer: {error}", answer={}) from error
         except http.client.HTTPException as error:
             why = f"{type(error).__name__}: {str(error).strip()}"
             raise HttpQueryError(
-                f"{self._url} has not answered as HTTP does, or not to the end: {why}", answer={}
+                f"{url} has not answered as HTTP does, or not to the end: {why}", answer={}
             ) from error
         if not isinstance(found, dict):
-            raise HttpQueryError(f"{self._url} {_NO_APPLICATION}", answer={})
-        return found
+            raise HttpQueryError(f"{url} {_NO_APPLICATION}", answer={})
+        return found, owner
 
-    def _answer_to(self, address: str) -> Any:
+    def _answer_to(self, url: str, address: str) -> tuple[Any, str | None]:
         answer, place, was_told_token = redirects.ask(self._connections, address, self._headers)
         if 200 <= answer.status < 300:
-            return json.loads(answer.body)
+            return json.loads(answer.body), answer.owner
         said = _said(answer.body)
         # It says what it has to say; the status is beside it.
         message = str(said.pop("detail", answer.reason))
         if answer.status == HTTPStatus.UNAUTHORIZED and self._headers and not was_told_token:
             message = (
-                f"{message} ({self._url} sends on to {place}, which is not sent the token as it is "
+                f"{message} ({url} sends on to {place}, which is not sent the token as it is "
                 "another server: ask that one)"
             )
         raise HttpQueryError(message, status=answer.status, answer=said)
@@ -282,6 +320,12 @@ def _said(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
+
+
+def _tells_of_no_key(error: HttpQueryError) -> bool:
+    # With a reason it is the partition that is not there.
+    told = error.answer
+    return error.status == HTTPStatus.NOT_FOUND and "partition" in told and "reason" not in told
 
 
 def _id_of(entry: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ class HttpAnswer(NamedTuple):
         reason: What stands behind its status.
         media_type: Of its body, if it says so.
         location: Where it sends on to, if it does.
+        owner: Whom the process that was asked has passed the question on to, if it has.
     """
 
     status: int
@@ -33,6 +34,7 @@ class HttpAnswer(NamedTuple):
     media_type: str | None
     location: str | None
     body: bytes
+    owner: str | None = None
 
 
 class Address(NamedTuple):
@@ -200,8 +202,10 @@ class _Connection:
         self.is_answering = True
         with answer:
             body = answer.read()
-        media_type, location = answer.getheader("content-type"), answer.getheader("location")
-        return HttpAnswer(answer.status, answer.reason, media_type, location, body)
+        media_type, location, owner = map(
+            answer.getheader, ("content-type", "location", "x-pystreams-owner")
+        )
+        return HttpAnswer(answer.status, answer.reason, media_type, location, body, owner)
 
     def close(self) -> None:
         self._http.close()

@@ -20,11 +20,15 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_python_of_the_page_asks_a_running_application(filed: Served) -> None:
-    (block,) = blocks("python")
-    lines = block.replace(URL, filed.url).replace("alice", "a").splitlines()
+    asked, asked_of_owners = (
+        block.replace(URL, filed.url).replace("alice", "a").splitlines()
+        for block in blocks("python")
+    )
     known: dict[str, Any] = {}
-    exec("\n".join(lines[:3]), known)
-    of_key, of_all, of_range = (eval(line, known) for line in lines[3:])
+    exec("\n".join(asked[:3]), known)
+    of_key, of_all, of_range = (eval(line, known) for line in asked[3:])
+    exec(asked_of_owners[0], known)
+    assert of_key == eval(asked_of_owners[1], known)
     assert of_key["value"] == 4
     for found in (of_all, of_range):
         assert {entry["key"] for entry in found} == set("abcde")

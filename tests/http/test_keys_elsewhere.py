@@ -106,6 +106,15 @@ def wait_for_all(instances: list[Served], store: str, count: int) -> None:
     wait_until(all_there, f"{count} keys, in two processes")
 
 
+def _clients(instances: list[Served]) -> list[Client]:
+    """Return clients that ask one process, or each what it has."""
+    return [
+        Client(instance.url, asks_owners=asks_owners)
+        for instance in instances
+        for asks_owners in (False, True)
+    ]
+
+
 def test_a_windowed_key_of_another_process_is_found(
     broker: DevelopmentBroker, topics: Topics, tmp_path: Path
 ) -> None:
@@ -114,7 +123,7 @@ def test_a_windowed_key_of_another_process_is_found(
     with two(broker, windows, topic, tmp_path) as instances:
         for store in ("busy", "again"):
             wait_for_all(instances, store, len(KEYS))
-            for client in (Client(instance.url) for instance in instances):
+            for client in _clients(instances):
                 for row in list(client.range(store)):
                     asked = {"key": row["key"], "window": row["window"]}
                     found = client.get(store, asked)
@@ -141,7 +150,7 @@ def test_a_key_that_its_writer_spelled_otherwise_is_found_in_any_process(
     topics.write(topic, [(json.dumps(key), "x", 0) for key in keys])
     with two(broker, json_keys, topic, tmp_path) as instances:
         wait_for_all(instances, "counts", len(keys))
-        for client in (Client(instance.url) for instance in instances):
+        for client in _clients(instances):
             found = [client.get("counts", key) for key in keys]
             assert [answer and answer["value"] for answer in found] == [1] * len(keys)
             assert client.get("counts", {"user": 99}) is None

@@ -70,7 +70,11 @@ def test_owners_are_asked_over_tls_with_the_token_of_the_request(
     two: list[Served], certificate: tuple[Path, Path]
 ) -> None:
     tls = ssl.create_default_context(cafile=str(certificate[0]))
-    clients = [Client(application.url, token=TOKEN, tls=tls) for application in two]
+    clients = [
+        Client(application.url, token=TOKEN, tls=tls, asks_owners=asks_owners)
+        for application in two
+        for asks_owners in (False, True)
+    ]
 
     def all_answer() -> bool:
         with contextlib.suppress(HttpQueryError):

@@ -17,6 +17,7 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.waiting import wait_until
 from tests.http.asking import Answer, KeptConnection, ask
+from tests.http.asking_owners import COMMITTED, OwnersAsked, asking_owners
 from tests.http.conftest import Topics
 from tests.ports import ports_in_a_row
 
@@ -24,7 +25,6 @@ PARTITIONS = 12
 _log = logging.getLogger(__name__)
 KEYS = [f"key-{number}" for number in range(36)]
 EACH = 3
-COMMITTED = {"isolation": "read_committed"}
 UNCOMMITTED = {"isolation": "read_uncommitted"}
 
 
@@ -89,8 +89,19 @@ def processes(broker: DevelopmentBroker, topics: Topics, tmp_path: Path) -> Iter
             process.close()
 
 
-def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process]) -> None:
-    """What is answered while one is killed and comes back is right, or says what to do."""
+@pytest.fixture
+def owners_asked(processes: list[Process]) -> Iterator[OwnersAsked]:
+    with asking_owners(f"http://{processes[1].server}", KEYS) as asked:
+        yield asked
+
+
+def test_each_process_answers_all_keys_and_never_wrongly(
+    processes: list[Process], owners_asked: OwnersAsked
+) -> None:
+    """What is answered while one is killed and comes back is right, or says what to do.
+
+    So it is for a client that asks owners, for which nothing is passed on once it knows them.
+    """
     killed, *others = processes
     wait_for_shares(processes)
     shares = {number: process.server for process in processes for number in process.here()}
@@ -109,8 +120,11 @@ def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process
         away = ranges["elsewhere"][0]
         asked = process.ask("/v1/stores/counts", partition=away).json()
         assert [part["partition"] for part in asked["partitions"]] == [away]
+    wait_until(owners_asked.has_nothing_passed_on, "each is asked for its own")
+    assert owners_asked.passed_on.count
 
     killed.running.kill()
+    assert owners_asked.is_right(EACH)
     refusals = [answer for process in others for answer in _asked(process)]
     assert {answer.status for answer in refusals} <= {200, 503}
     told = [answer.json() for answer in refusals if answer.status == 503]
@@ -124,6 +138,8 @@ def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process
         return False
 
     wait_until(all_again, "all keys again", told=killed.running.tail)
+    assert owners_asked.is_right(EACH)
+    wait_until(owners_asked.has_nothing_passed_on, "each is asked for its own again")
 
 
 def wait_for_shares(processes: list[Process]) -> None:

@@ -1,0 +1,471 @@
+"""The Python client that asks the process which has a key, as soon as it knows which that is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import pytest
+
+from pystreams.client import Client, HttpQueryError
+from pystreams.client.owners import KnownOwners, Owner, asked_for
+from pystreams.kernel.partitioner import partition_of
+from tests.broker.waiting import DEADLINE_S
+from tests.http.scripted_server import Asked, Last, ScriptedServer, scripted
+from tests.ports import ports_in_a_row
+
+PARTITIONS = 6
+TEXTS = [f"key {number}/ä" for number in range(40)]
+NUMBERS = [*range(-3, 30), 2**31 - 1]
+
+Rule = Callable[[str], int]
+
+
+def by_text(key: str) -> int:
+    return partition_of(key.encode(), PARTITIONS)
+
+
+def by_long(key: str) -> int:
+    return partition_of(int(key).to_bytes(8, "big", signed=True), PARTITIONS)
+
+
+def by_int(key: str) -> int:
+    return partition_of(int(key).to_bytes(4, "big", signed=True), PARTITIONS)
+
+
+def by_another_rule(key: str) -> int:
+    return zlib.crc32(key.encode()) % PARTITIONS
+
+
+def answer(status: int, value: Mapping[str, Any], owner: str | None = None) -> bytes:
+    told = {"status": status, "detail": "refused"} if status != HTTPStatus.OK else {}
+    body = json.dumps({**told, **value}).encode()
+    passed_on = "" if owner is None else f"x-pystreams-owner: {owner}\r\n"
+    return f"HTTP/1.1 {status} X\r\n{passed_on}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Application:
+    """Processes that pass questions on as real ones do.
+
+    Attributes:
+        processes: Where each is asked.
+        shares: Which of them has each partition.
+        absent: Keys that no partition has.
+        instead: What a process answers to questions for keys that it should pass on to none.
+        passed_on: The keys that were passed on.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self.processes: list[ScriptedServer] = []
+        self.shares = {number: number % 3 for number in range(PARTITIONS)}
+        self.absent: set[str] = set()
+        self.instead: dict[int, bytes] = {}
+        self.passed_on: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return self.processes[0].url
+
+    def place(self, process: int) -> str:
+        return f"127.0.0.1:{self.processes[process].port}"
+
+    def answer(self, process: int, asked: Asked) -> bytes:
+        path, _, query = asked.target.partition("?")
+        _, _, _, store, *keys = (unquote(part) for part in path.split("/"))
+        if not keys:
+            here = [number for number, owner in self.shares.items() if owner == process]
+            elsewhere = sorted({*self.shares} - {*here})
+            parts = [{"partition": number, "entries": [], "more": False} for number in here]
+            return answer(200, {"partitions": parts, "elsewhere": elsewhere})
+        if process in self.instead:
+            return self.instead[process]
+        (key,) = keys
+        number = int(dict(parse_qsl(query)).get("partition", self._rule(key)))
+        if key in self.absent:
+            return answer(404, {"partition": number, "position": {}})
+        found = {"key": key, "value": f"{store} {key}", "partition": number}
+        owner = self.shares[number]
+        if owner == process:
+            return answer(200, found)
+        self.passed_on.append(key)
+        return answer(200, found, self.place(owner))
+
+    def asked_at(self) -> list[int]:
+        """Return how many questions for keys each process got; forget them."""
+        counts = []
+        for server in self.processes:
+            counts.append(sum(asked.target.count("/") == 4 for asked in server.asked))
+            server.asked.clear()
+        return counts
+
+
+@contextlib.contextmanager
+def running(rule: Rule) -> Iterator[Application]:
+    """Run three processes whose keys are partitioned by a rule."""
+    application = Application(rule)
+    with contextlib.ExitStack() as stack:
+        for number in range(3):
+
+            def answering(asked: Asked, process: int = number) -> bytes:
+                return application.answer(process, asked)
+
+            application.processes.append(stack.enter_context(scripted(answering)))
+        yield application
+
+
+def check(client: Client, keys: list[Any], store: str = "s") -> None:
+    """Ask for all keys; each answer is that of the key."""
+    for key in keys:
+        found = client.get(store, key)
+        assert found is not None
+        assert found["value"] == f"{store} {key}"
+
+
+def warmed_up(application: Application, keys: list[Any], **options: Any) -> Client:
+    """Return a client that has asked for all keys, and by now need not have any passed on."""
+    client = Client(application.url, asks_owners=True, **options)
+    check(client, keys)
+    application.passed_on.clear()
+    application.asked_at()
+    return client
+
+
+@pytest.mark.parametrize(
+    ("rule", "keys"),
+    [
+        pytest.param(by_text, TEXTS, id="text"),
+        pytest.param(by_text, NUMBERS, id="numbers as text"),
+        pytest.param(by_long, NUMBERS, id="long"),
+        pytest.param(by_int, NUMBERS, id="int"),
+        pytest.param(by_long, [str(number) for number in NUMBERS], id="long, given as text"),
+    ],
+)
+def test_keys_are_asked_for_where_they_are_once_answers_have_told(
+    rule: Rule, keys: list[Any]
+) -> None:
+    with running(rule) as application, Client(application.url, asks_owners=True) as client:
+        for store in ("s", "other / store"):
+            check(client, keys, store)
+        ranges = [asked for asked in application.processes[0].asked if "limit=1" in asked.target]
+        application.asked_at()
+        application.passed_on.clear()
+        check(client, keys)
+        counts = application.asked_at()
+
+    assert len(ranges) == 2
+    assert application.passed_on == []
+    assert (sum(counts), min(counts) > 0) == (len(keys), True)
+
+
+def test_without_the_option_one_process_is_asked() -> None:
+    with running(by_text) as application, Client(application.url) as client:
+        for _ in range(3):
+            check(client, TEXTS)
+        assert application.asked_at() == [3 * len(TEXTS), 0, 0]
+        assert application.passed_on
+
+
+def test_keys_of_another_partitioner_are_asked_for_at_the_url() -> None:
+    with running(by_another_rule) as application:
+        client = warmed_up(application, TEXTS)
+        check(client, TEXTS)
+        assert application.asked_at() == [len(TEXTS), 0, 0]
+        client.close()
+
+
+def test_a_store_that_is_partitioned_otherwise_later_on_is_answered_right() -> None:
+    """What was taken to be right by then was right by chance."""
+
+    def rule(key: str) -> int:
+        return by_text(key) if key in TEXTS else by_another_rule(key)
+
+    with running(rule) as application:
+        client = warmed_up(application, TEXTS)
+        others = [f"other {number}" for number in range(20)]
+        for _ in range(2):
+            check(client, others)
+            counts = application.asked_at()
+        assert counts == [len(others), 0, 0]
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "key", [{"a": 1}, [1, "a"], 1.5, True, None, 2**70, "007", "-0", " 7", "9" * 5000]
+)
+def test_a_key_of_which_nothing_can_be_guessed_is_asked_for_at_the_url(key: Any) -> None:
+    with running(by_another_rule) as application:
+        client = warmed_up(application, TEXTS)
+        for _ in range(5):
+            found = client.get("s", key)
+            assert found is not None
+            assert found["key"] == (key if isinstance(key, str) else json.dumps(key))
+        assert application.asked_at() == [5, 0, 0]
+        client.close()
+
+
+def test_after_partitions_have_moved_answers_tell_where_they_are() -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        for move in (1, 2):
+            application.shares = {number: (number + move) % 3 for number in range(PARTITIONS)}
+            check(client, TEXTS)
+            assert 0 < len(application.passed_on) <= PARTITIONS
+            application.passed_on.clear()
+            application.asked_at()
+            check(client, TEXTS)
+            assert application.passed_on == []
+        client.close()
+
+
+def test_a_partition_that_is_asked_for_is_asked_where_it_is() -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        for number, process in application.shares.items():
+            found = client.get("s", "somewhere", partition=number)
+            assert found is not None
+            assert found["partition"] == number
+            assert application.asked_at()[process] == 1
+        assert client.get("s", TEXTS[0]) is not None
+        assert application.passed_on == []  # Where that key was says nothing of the rule.
+        client.close()
+
+
+PAGE = b"HTTP/1.1 %b\r\ncontent-length: 3\r\n\r\n<p>"
+
+
+@pytest.mark.parametrize(
+    ("instead", "is_left_alone"),
+    [
+        pytest.param(Last(), True, id="nothing"),
+        pytest.param(Last(b"SSH-2.0-OpenSSH_9.6\r\n"), True, id="no HTTP"),
+        pytest.param(Last(b"HTTP/1.1 200 OK\r\ncontent-length: 185\r\n\r\n{"), True, id="a part"),
+        pytest.param(PAGE % b"200 OK", True, id="no JSON"),
+        pytest.param(PAGE % b"404 No", True, id="a page that is not there"),
+        pytest.param(PAGE % b"502 Bad", True, id="a proxy"),
+        pytest.param(b"HTTP/1.1 302 F\r\nlocation: ftp://x\r\ncontent-length: 0\r\n\r\n", True),
+        pytest.param(answer(200, {"other": 1}), True, id="no answer to such a question"),
+        pytest.param(answer(404, {}), False, id="no such store"),
+        pytest.param(answer(404, {"partition": 1, "reason": "X"}), False, id="no such partition"),
+        pytest.param(answer(421, {"partition": 1}), False, id="misdirected"),
+        pytest.param(answer(503, {"partition": 1}), False, id="restoring"),
+        pytest.param(answer(401, {}), False, id="another token"),
+        pytest.param(answer(500, {}), False, id="an error"),
+    ],
+)
+def test_an_owner_that_does_not_answer_costs_no_answer(instead: bytes, is_left_alone: bool) -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        application.instead[1] = instead
+        check(client, TEXTS)
+        if is_left_alone:
+            application.asked_at()
+            check(client, TEXTS)
+            assert application.asked_at()[1] == 0
+        del application.instead[1]
+        check(client, TEXTS)
+        application.passed_on.clear()
+        check(client, TEXTS)
+        at_owner = [key for key in TEXTS if application.shares[by_text(key)] == 1]
+        assert application.passed_on == (at_owner if is_left_alone else [])
+        client.close()
+
+
+def test_the_url_has_the_last_word_where_an_owner_has_no_answer() -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        key = next(key for key in TEXTS if application.shares[by_text(key)] == 1)
+        application.instead[1] = answer(503, {"from": "owner"})
+        application.instead[0] = answer(503, {"from": "url"})
+        with pytest.raises(HttpQueryError) as refused:
+            client.get("s", key)
+        assert refused.value.answer == {"status": 503, "from": "url"}
+        assert application.asked_at() == [1, 1, 0]
+        client.close()
+
+
+def test_a_key_that_its_owner_has_not_is_not_asked_for_again() -> None:
+    """The owner has asked all other processes by then, as any process does."""
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        application.absent = {f"absent {number}" for number in range(30)}
+        for key in application.absent:
+            assert client.get("s", key) is None
+        counts = application.asked_at()
+        assert (sum(counts), min(counts) > 0) == (30, True)
+        client.close()
+
+
+def test_missing_keys_say_nothing_of_who_has_a_partition() -> None:
+    with running(by_text) as application, Client(application.url, asks_owners=True) as client:
+        application.absent = {f"absent {number}" for number in range(30)}
+        for _ in range(2):
+            assert [client.get("s", key) for key in application.absent] == [None] * 30
+            assert application.asked_at() == [30, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "told", ["me@127.0.0.1:1", "127.0.0.1", "127.0.0.1:0", "a b:1", "x:1/y", "[::1:1", "x:y", ""]
+)
+def test_an_owner_whose_address_is_none_is_not_asked(told: str) -> None:
+    def answering(asked: Asked) -> bytes:
+        if "limit=1" in asked.target:
+            return answer(200, {"partitions": [], "elsewhere": [0]})
+        return answer(200, {"value": 1, "partition": 0}, told)
+
+    with scripted(answering) as server, Client(server.url, asks_owners=True) as client:
+        for key in TEXTS:
+            assert client.get("s", key) == {"value": 1, "partition": 0}
+        assert len(server.asked) == len(TEXTS) + 1
+
+
+@pytest.mark.parametrize(
+    "counted",
+    [
+        pytest.param(answer(400, {}), id="no ranges"),
+        pytest.param(Last(), id="nothing"),
+        pytest.param(answer(200, {"partitions": 1, "elsewhere": []}), id="another form"),
+        pytest.param(answer(200, {"partitions": [1], "elsewhere": [{}]}), id="no numbers"),
+        pytest.param(answer(200, {"partitions": [], "elsewhere": [1, 2]}), id="not all"),
+        pytest.param(answer(200, {"partitions": [], "elsewhere": []}), id="none"),
+    ],
+)
+def test_a_store_whose_partitions_are_not_told_is_asked_at_the_url(counted: bytes) -> None:
+    with running(by_text) as application:
+
+        def answering(asked: Asked) -> bytes:
+            return counted if "limit=1" in asked.target else application.answer(0, asked)
+
+        with scripted(answering) as server, Client(server.url, asks_owners=True) as client:
+            for _ in range(2):
+                check(client, TEXTS)
+        assert application.asked_at() == [0, 0, 0]
+        ranges = [asked for asked in server.asked if asked.target == "/v1/stores/s?limit=1"]
+        assert len(ranges) in (1, 2)  # Over a connection that had been closed it is asked again.
+
+
+def test_owners_are_sent_the_token() -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS, token="secret")
+        check(client, TEXTS)
+        tokens = {
+            asked.headers["authorization"] for one in application.processes for asked in one.asked
+        }
+        assert (tokens, min(application.asked_at()) > 0) == ({"Bearer secret"}, True)
+        client.close()
+
+
+def test_a_client_that_was_pickled_learns_for_itself() -> None:
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        again = pickle.loads(pickle.dumps(client))
+        check(again, TEXTS)
+        assert application.passed_on
+        application.passed_on.clear()
+        check(again, TEXTS)
+        assert application.passed_on == []
+        client.close()
+        again.close()
+
+
+def test_threads_are_answered_right_while_partitions_move_and_an_owner_comes_and_goes() -> None:
+    wrong: list[object] = []
+    done = threading.Event()
+    with running(by_text) as application, Client(application.url, asks_owners=True) as client:
+
+        def ask() -> None:
+            try:
+                for _ in range(10):
+                    check(client, TEXTS)
+            except (AssertionError, HttpQueryError) as error:
+                wrong.append(error)
+
+        def move() -> None:
+            while not done.wait(0.01):
+                application.shares = {n: (o + 1) % 3 for n, o in application.shares.items()}
+                if application.instead.pop(2, None) is None:
+                    application.instead[2] = Last()
+
+        asking = [threading.Thread(target=ask) for _ in range(6)]
+        moving = threading.Thread(target=move)
+        for thread in (*asking, moving):
+            thread.start()
+        for thread in asking:
+            thread.join(DEADLINE_S)
+        done.set()
+        moving.join(DEADLINE_S)
+    assert wrong == []
+
+
+def test_an_owner_that_cannot_be_reached_is_left_alone() -> None:
+    (port,) = ports_in_a_row(1)
+
+    def answering(asked: Asked) -> bytes:
+        if "limit=1" in asked.target:
+            return answer(200, {"partitions": [], "elsewhere": [0]})
+        return answer(200, {"value": 1, "partition": 0}, f"127.0.0.1:{port}")
+
+    with scripted(answering) as server, Client(server.url, asks_owners=True) as client:
+        for key in TEXTS:
+            assert client.get("s", key) == {"value": 1, "partition": 0}
+        assert len(server.asked) == len(TEXTS) + 1
+
+
+class Clock:
+    """Stands still but where it is set."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def learned(owners: KnownOwners, key: str, owner: Owner | None, passed_on_to: str | None) -> None:
+    found = {"partition": by_text(key)}
+    owners.learn(asked_for("s", key, key, None), found, owner, passed_on_to)
+
+
+def known(owners: KnownOwners) -> list[Owner | None]:
+    return [owners.of(asked_for("s", key, key, None)) for key in TEXTS]
+
+
+def test_the_url_is_asked_again_who_has_a_partition_after_half_a_minute() -> None:
+    """Who was said to have it may be cut off from the others, or of another application by now."""
+    clock = Clock()
+    owners = KnownOwners(clock)
+    assert owners.is_to_be_counted("s", {"partition": 0})
+    assert not owners.is_to_be_counted("s", {"partition": 0})
+    owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
+    for key in TEXTS:
+        learned(owners, key, None, "a:1")
+    clock.now_s += 29
+    for key, owner in zip(TEXTS, known(owners), strict=True):
+        assert owner == Owner("a:1", 100.0)
+        learned(owners, key, owner, "b:1")  # That it is elsewhere is its word, not the URL's.
+    assert known(owners) == [Owner("b:1", 100.0)] * len(TEXTS)
+    clock.now_s += 1
+    assert known(owners) == [None] * len(TEXTS)
+    for key in TEXTS:
+        learned(owners, key, None, "b:1")
+    assert known(owners) == [Owner("b:1", 130.0)] * len(TEXTS)
+
+
+def test_an_owner_that_was_left_alone_is_asked_again_after_half_a_minute() -> None:
+    clock = Clock()
+    owners = KnownOwners(clock)
+    assert owners.is_to_be_counted("s", {"partition": 0})
+    owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
+    for after_s, expected in ((0, None), (29, None), (30, Owner("a:1", 130.0))):
+        clock.now_s = 100.0 + after_s
+        if not after_s:
+            owners.forget("a:1", left_alone=True)
+        for key in TEXTS:
+            learned(owners, key, None, "a:1")
+        assert known(owners) == [expected] * len(TEXTS)
