@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 
     Attributes:
         place: Where it answers: `host:port`.
-        since_s: When the process at the client's own URL said so.
+        since_s: When the process at the client's own URL said so (or another one, asked then).
     """
 
     place: str
@@ -121,15 +121,12 @@ class KnownOwners:
         if asked.text is not None:
             known.compare(asked.text, number)
         now_s = self._now_s()
-        if passed_on_to is not None:
-            if _is_place(passed_on_to) and self._left_alone.get(passed_on_to, now_s) <= now_s:
-                # Who was guessed at may be of another application by now: it is not believed for
-                # longer than it would have been itself.
-                known.owners[number] = Owner(passed_on_to, owner.since_s if owner else now_s)
-        elif owner is None:
-            known.owners.pop(number, None)  # It is at the URL.
-        else:
-            known.owners[number] = owner
+        if passed_on_to is None or not _is_place(passed_on_to):
+            return
+        if self._left_alone.get(passed_on_to, now_s) <= now_s:
+            # Who was guessed at may be of another application by now: what it says is not believed
+            # for longer than it would have been itself.
+            known.owners[number] = Owner(passed_on_to, owner.since_s if owner else now_s)
 
     def forget(self, place: str, *, left_alone: bool) -> None:
         """Forget what a process is said to have.

@@ -312,18 +312,23 @@ def test_missing_keys_say_nothing_of_who_has_a_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["me@127.0.0.1:1", "127.0.0.1", "127.0.0.1:0", "a b:1", "x:1/y", "[::1:1", "x:y", ""]
+    "told",
+    [
+        *("127.0.0.1:{port}/x", "127.0.0.1:{port}?", "127.0.0.1:{port}#", "me@127.0.0.1:{port}"),
+        *("127.0.0.1", "127.0.0.1:0", "a b:1", "[::1:1", "x:y", ""),
+    ],
 )
 def test_an_owner_whose_address_is_none_is_not_asked(told: str) -> None:
     def answering(asked: Asked) -> bytes:
         if "limit=1" in asked.target:
             return answer(200, {"partitions": [], "elsewhere": [0]})
-        return answer(200, {"value": 1, "partition": 0}, told)
+        return answer(200, {"value": 1, "partition": 0}, told.format(port=server.port))
 
     with scripted(answering) as server, Client(server.url, asks_owners=True) as client:
         for key in TEXTS:
             assert client.get("s", key) == {"value": 1, "partition": 0}
         assert len(server.asked) == len(TEXTS) + 1
+        assert all(asked.target.startswith("/v1/stores/s") for asked in server.asked)
 
 
 @pytest.mark.parametrize(
@@ -434,6 +439,19 @@ def learned(owners: KnownOwners, key: str, owner: Owner | None, passed_on_to: st
 
 def known(owners: KnownOwners) -> list[Owner | None]:
     return [owners.of(asked_for("s", key, key, None)) for key in TEXTS]
+
+
+def test_three_answers_show_how_keys_are_written() -> None:
+    owners = KnownOwners()
+    assert owners.is_to_be_counted("s", {"partition": 0})
+    owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
+    key = TEXTS[0]
+    for _ in range(3):
+        assert owners.of(asked_for("s", key, key, None)) is None
+        learned(owners, key, None, "a:1")
+    owner = owners.of(asked_for("s", key, key, None))
+    assert owner is not None
+    assert owner.place == "a:1"
 
 
 def test_the_url_is_asked_again_who_has_a_partition_after_half_a_minute() -> None:
