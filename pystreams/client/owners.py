@@ -67,11 +67,11 @@ class KnownOwners:
     answer. What was learned stays here when a client is pickled.
 
     Args:
-        now_s: The clock (s).
+        monotonic_s: The clock (s).
     """
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._now_s = now_s
+    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic_s = monotonic_s
         self._stores: dict[str, _Store] = {}
         self._left_alone: dict[str, float] = {}  # Until when (s).
 
@@ -87,7 +87,7 @@ class KnownOwners:
         if number is None and asked.text is not None:
             number = known.partition_of(asked.text)
         owner = None if number is None else known.owners.get(number)
-        is_believed = owner is not None and self._now_s() - owner.since_s < _BELIEVED_S
+        is_believed = owner is not None and self._monotonic_s() - owner.since_s < _BELIEVED_S
         return owner if is_believed else None
 
     def is_to_be_counted(self, store: str, answer: dict[str, Any]) -> bool:
@@ -95,7 +95,7 @@ class KnownOwners:
         if type(answer.get("partition")) is not int:
             return False  # A global store is in each process.
         known = self._stores.setdefault(store, _Store())
-        return known.is_to_be_counted(self._now_s())
+        return known.is_to_be_counted(self._monotonic_s())
 
     def counted(self, store: str, answer: dict[str, Any]) -> None:
         """Learn from the answer to a range, which names all partitions of a store."""
@@ -120,7 +120,7 @@ class KnownOwners:
             return
         if asked.text is not None:
             known.compare(asked.text, number)
-        now_s = self._now_s()
+        now_s = self._monotonic_s()
         if passed_on_to is None or not _is_place(passed_on_to):
             return
         if self._left_alone.get(passed_on_to, now_s) <= now_s:
@@ -140,7 +140,7 @@ class KnownOwners:
                 if owner.place == place:
                     known.owners.pop(number, None)
         if left_alone:
-            now_s = self._now_s()
+            now_s = self._monotonic_s()
             for other, until_s in list(self._left_alone.items()):
                 if until_s <= now_s:
                     self._left_alone.pop(other, None)
