@@ -69,11 +69,15 @@ class AskedProcesses:
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
             self.watch()
-            counted = [found[-1]["records"] if found else 0 for found in self._samples()]
+            counted = self._counted()
             if sum(counted) >= records and min(counted) >= of_each:
                 return
             time.sleep(0.1)
         raise ProgramError(f"has not counted {records:,} records in {timeout_s:g} s")
+
+    def has_counted(self, records: int) -> bool:
+        """Return whether so many records are counted by all together."""
+        return sum(self._counted()) >= records
 
     def watch(self) -> None:
         """Look after them.
@@ -95,6 +99,9 @@ class AskedProcesses:
         """End them as a crash would; does nothing when they have ended."""
         for program in self._programs:
             program.kill()
+
+    def _counted(self) -> list[float]:
+        return [found[-1]["records"] if found else 0 for found in self._samples()]
 
     def _samples(self) -> list[list[Sample]]:
         return [
