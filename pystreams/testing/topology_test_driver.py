@@ -210,8 +210,7 @@ class TopologyTestDriver:
     def get_state_store(self, name: str) -> Any:
         """Return a store by name, or None when the topology has none of that name.
 
-        Reads of a timestamped store (all DSL tables) give `ValueAndTimestamp`; see
-        `get_key_value_store` and its siblings for a store of a kind.
+        Reads of a timestamped store, as all tables of the DSL have, give `ValueAndTimestamp`.
         """
         return self.get_all_state_stores().get(name)
 
@@ -221,8 +220,7 @@ class TopologyTestDriver:
         What is put into a timestamped one gets the timestamp -1, unknown.
 
         Raises:
-            TopologyError: There is no store of that name, or it is of another kind. So it is with
-                the methods below.
+            TopologyError: There is none of that name, or it is of another kind; below as well.
         """
         return self._stores.plain_values(name)
 
@@ -258,10 +256,13 @@ class TopologyTestDriver:
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
         """Return all stores by name, global ones too."""
-        stores = {} if self._global_task is None else self._global_task.state.stores()
+        stores = self._global_stores()
         for task in self._tasks:
             stores.update(task.state_manager.stores())
         return self._stores.as_read(stores)
+
+    def _global_stores(self) -> dict[str, StateStore]:
+        return {} if self._global_task is None else self._global_task.state.stores()
 
     @damage_told()
     def restore_stores(self, changelogs: Mapping[str, Sequence[ProducedRecord]]) -> None:
@@ -332,7 +333,7 @@ class TopologyTestDriver:
             self._config,
             in_memory=self._state_directory is None,
             event_loop=self._event_loop,
-            global_stores=GlobalStores(self.get_state_store),
+            global_stores=GlobalStores(lambda name: self._global_stores().get(name)),
             trace=None if self._tracer is None else self._tracer.step,
         )
 
