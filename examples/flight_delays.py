@@ -1,10 +1,11 @@
-"""Delays on arrival, predicted by a model for hundreds of flights in one call.
+"""Delays on arrival, predicted by a scikit-learn model for hundreds of flights in one call.
 
+    pip install scikit-learn
     pystreams run examples/flight_delays.py --dev
 
-The model is a line through delays of the past, fitted with numpy when the program starts: what a
-flight that left late will have made up when it lands, the further it flies the more. Any model with
-a `predict` for many rows takes its place.
+The model is a line through delays of the past, fitted when the program starts: what a flight that
+left late will have made up when it lands, the further it flies the more. Any model with a `predict`
+for many rows takes its place; one that takes long to train is loaded from a file there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pystreams import KStream, StreamsBuilder
 
@@ -49,19 +52,14 @@ PAST = np.array(
 )
 
 
-def rows_of(delays: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.column_stack([np.ones(len(delays)), delays, distances])
-
-
 # Once a process: the function below is called for each batch.
-MODEL = np.linalg.lstsq(rows_of(PAST[:, 0], PAST[:, 1]), PAST[:, 2], rcond=None)[0]
+MODEL = make_pipeline(StandardScaler(), LinearRegression()).fit(PAST[:, :2], PAST[:, 2])
 
 
 def predict(flights: list[Flight]) -> list[Prediction]:
-    delays = np.array([flight["dep_delay"] for flight in flights], dtype=float)
-    distances = np.array([flight["distance"] for flight in flights], dtype=float)
+    rows = np.array([(flight["dep_delay"], flight["distance"]) for flight in flights], dtype=float)
     # `tolist`: serdes expect plain numbers, not numpy's.
-    predicted = np.round(rows_of(delays, distances) @ MODEL, 1).tolist()
+    predicted = np.round(MODEL.predict(rows), 1).tolist()
     return [
         {"carrier": flight["carrier"], "dest": flight["dest"], "predicted_arr_delay": minutes}
         for flight, minutes in zip(flights, predicted, strict=True)
