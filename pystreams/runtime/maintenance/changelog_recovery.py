@@ -21,6 +21,7 @@ from pystreams.runtime.maintenance.closed_stores import ClosedStore, closed_stor
 from pystreams.runtime.state.changelog_gaps import (
     ANOTHER_TOPIC,
     is_new,
+    is_of_another,
     why_not_continued,
     why_not_rebuilt,
 )
@@ -196,18 +197,19 @@ class Recovery:
             held: What the broker holds of the changelog.
         """
         rebuild, last_offset = found.rebuild, found.last_offset
+        known = known_changelogs(directory)
         if rebuild is not None:
             lost = self._why_not_rebuilt(directory, builder, found.identity, held, rebuild)
             if lost is not None:
                 return f"{lost}; and it can't be kept: it is {rebuild.what}: {rebuild.why}", True
-            if is_new(known_changelogs(directory), builder.name, found.identity, rebuild):
+            if is_new(known, builder.name, found.identity, rebuild):
                 return None, False
             return f"it is {rebuild.what}, and the next start rebuilds it: {rebuild.why}", False
         if found.asks_to_be_opened:
             return "only a start can ask it how far it is", False
         if held is None:
             return (_GONE, True) if last_offset is not None else (None, False)
-        if last_offset is not None and found.identity.is_another:
+        if last_offset is not None and is_of_another(known, builder.name, found.identity):
             return ANOTHER_TOPIC, True
         forgets = expires(builder)
         if last_offset is not None:

@@ -25,6 +25,17 @@ from pystreams.stores.contracts.state_store import ChangelogIdentity
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
 
+def is_of_another(known: KnownChangelogs, store: str, identity: ChangelogIdentity) -> bool:
+    """Return whether a store's offset is known to be of a topic that is gone.
+
+    Args:
+        known: What was noted beside the stores of its task: one of a user's own says nothing.
+        identity: Which topic its offset is of, as far as it says that itself; and which it is now.
+    """
+    former = identity.stored or known.of(store).topic
+    return None not in {former, identity.current} and former != identity.current
+
+
 def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool) -> str | None:
     """Return why a changelog can't continue a store; None when it can.
 

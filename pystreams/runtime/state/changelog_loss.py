@@ -21,6 +21,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.changelog_gaps import (
     ANOTHER_TOPIC,
+    is_of_another,
     why_not_continued,
     why_not_rebuilt,
 )
@@ -259,12 +260,17 @@ class ChangelogCheck:
 
     def _has_expired(self, next_offset: int, held: OffsetRange) -> bool:
         """Return whether what the changelog lacks has expired, by the retention of its topic."""
+        return self.managed.expires and not self._is_another and next_offset < held.beginning
+
+    @property
+    def _is_another(self) -> bool:
+        """Whether the store's offset is known to be of a topic that is gone."""
         managed = self.managed
-        return managed.expires and not managed.identity.is_another and next_offset < held.beginning
+        return is_of_another(self.rebuilds.known, managed.builder.name, managed.identity)
 
     def _why_not_continued(self, next_offset: int, held: OffsetRange) -> str | None:
         """Return why its changelog can't continue the store; tell if it has lost its beginning."""
-        if self.managed.identity.is_another:
+        if self._is_another:
             return ANOTHER_TOPIC
         if held.end < next_offset <= held.high_watermark:
             # The store holds a transaction whose markers the broker has not written yet.

@@ -164,6 +164,35 @@ def test_recover_says_of_a_store_that_keeps_its_offset_that_only_the_start_can_a
     assert "only a start can ask it how far it is" in said
 
 
+@pytest.mark.parametrize("topology", [remembering, remembering_offsets])
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
+def test_a_store_whose_changelog_others_have_written_far_since_it_was_made_again_is_a_last_copy(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    guarantee: str,
+    topology: Callable[[], Topology],
+) -> None:
+    """The store's offset lies within the new topic: only the id beside it tells of the former."""
+    application = remembered(tmp_path, topology, guarantee)
+    application.process.stop()
+    made_again(application, *"cdefghij")
+
+    for _ in range(2):
+        assert "its offset is of another topic of that name" in stopped(application)
+    assert in_the_store(application) == ["a", "b"]
+    if topology is remembering:
+        said = recovered(application, monkeypatch, topology)
+        assert "LAST COPY" in said
+        assert "its offset is of another topic of that name" in said
+
+    recovered(application, monkeypatch, topology, *NAMED, "--choose", "restore", "--execute")
+    for key in "kl":
+        application.new_process()
+        application.feed([key])
+        application.run()
+    assert in_the_changelog(application) == in_the_store(application) == list("cdefghijkl")
+
+
 @pytest.mark.parametrize("choice", ["keep", "empty"])
 @pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
 def test_a_store_whose_records_nobody_knows_is_not_touched_by_what_would_take_them(
