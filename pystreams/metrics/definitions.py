@@ -135,8 +135,8 @@ def _client() -> Iterator[MetricDefinition]:
     yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
     yield counter(
         "process-restarts-total",
-        "How often this process, one of several, was killed and started again (run --processes). "
-        "Not in Kafka.",
+        "How often this process, one of several, was killed, or stopped alone, and started again "
+        "(run --processes). Not in Kafka.",
     )
     yield gauge(
         "blocked-stream-threads",

@@ -1,4 +1,4 @@
-"""`--processes N`: a child that was killed is started again, one that failed ends all."""
+"""`--processes N`: a child that was killed, or stopped, is started again; a failed one ends all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from pystreams.cli.processes.restarts import MOST, WITHIN_S, Restarts
 from tests.broker.waiting import DEADLINE_S, wait_until
 
+STOPPED = "a process was stopped alone, starting it again"
 KILLED = "a process was killed, starting it again"
 PARENT = """
 import sys
@@ -25,7 +26,9 @@ configure_logging("info", "json")
 sys.exit(run_processes(2, [sys.executable, sys.argv[1]]))
 """
 CHILD = """
-import os, pathlib, sys, threading, time
+import os, pathlib, signal, sys, threading, time
+
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 here, number = pathlib.Path(__file__).parent, sys.argv[2]
 (here / f"{number}.{os.getpid()}").touch()
@@ -54,11 +57,11 @@ class Parent:
         """Return the processes that were child N so far."""
         return [int(file.suffix[1:]) for file in self._place.glob(f"{number}.*")]
 
-    def kill_child(self, number: int) -> None:
-        """Kill a child; returns when it was started again."""
+    def end_child(self, number: int, how: signal.Signals) -> None:
+        """Send a signal to a child; returns when it was started again."""
         before = self.started(number)
         for pid in before[-1:]:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, how)
         wait_until(lambda: len(self.started(number)) > len(before), "another one")
 
     def fail(self, number: int) -> None:
@@ -93,7 +96,7 @@ def parent(place: Path) -> Iterator[Parent]:
 
 def test_a_child_that_was_killed_is_started_again_and_the_others_go_on(tmp_path: Path) -> None:
     with parent(tmp_path) as running:
-        running.kill_child(2)
+        running.end_child(2, signal.SIGKILL)
         assert running.process.poll() is None
         assert len(running.started(1)) == 1
         line = running.told(KILLED)
@@ -101,6 +104,19 @@ def test_a_child_that_was_killed_is_started_again_and_the_others_go_on(tmp_path:
         assert running.exit_code() == 0
 
     assert (line["process"], line["signal"], line["seconds"]) == (2, "SIGKILL", 1.0)
+
+
+def test_a_child_that_somebody_has_stopped_alone_is_started_again(tmp_path: Path) -> None:
+    with parent(tmp_path) as running:
+        running.end_child(2, signal.SIGTERM)
+        assert running.process.poll() is None
+        assert len(running.started(1)) == 1
+        line = running.told(STOPPED)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.exit_code() == 0
+
+    assert (line["process"], line["seconds"]) == (2, 1.0)
+    assert line["cure"] == f"to stop all, signal process {running.process.pid}"
 
 
 def test_a_child_that_failed_ends_all_with_its_exit_code(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ With `--processes` the parent does nothing else:
 - A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
 - A child that fails ends the others, and its exit code is the command's: what made it fail would
-  meet it again. One that was killed by a signal (out of memory, a crash of native code) is started
-  again, a few times (`Restarts`); its partitions wait for it meanwhile, or are the others'.
+  meet it again. One that was killed by a signal (out of memory, a crash of native code), or that
+  somebody has stopped alone, is started again, a few times (`Restarts`); its partitions wait for it
+  meanwhile, or are the others'.
 - A child's standard input is a socket whose other end only the parent has. When the parent dies,
   however that happens, children see its end and stop. On a terminal they tell the parent through
   it how they are doing, and the parent shows one live line (`ChildReports`).
@@ -170,28 +171,30 @@ class _Children:
         """Start a child, for the first time or again."""
         if (before := self._children.get(number)) is not None:
             before.channel.close()
-        child = self._start(number, self._restarts.deaths(number))
+        child = self._start(number, self._restarts.ends(number))
         self._children[number] = child
         self._stop.children = [each.process for each in self._children.values()]
         return child.process
 
     def starts_again(self, process: subprocess.Popen[bytes]) -> bool:
         """Return whether a child that has ended is started again; `start_due` does it."""
-        if process.returncode >= 0:
+        if process.returncode > 0:
             return False
         number = next(n for n, child in self._children.items() if child.process is process)
         now_s = time.monotonic()
         pause_s = self._restarts.pause_s(number, now_s)
-        name = signal.Signals(-process.returncode).name
+        what, told = "stopped alone", {"cure": f"to stop all, signal process {os.getpid()}"}
+        if process.returncode < 0:
+            what, told = "killed", {"signal": signal.Signals(-process.returncode).name}
         if pause_s is None:
-            _log.error("a process was killed too often", process=number, signal=name)
+            _log.error(f"a process was {what} too often", process=number, **told)
             return False
         _log.warning(
-            "a process was killed, starting it again",
+            f"a process was {what}, starting it again",
             process=number,
             pid=process.pid,
-            signal=name,
             seconds=pause_s,
+            **told,
         )
         self._due_s[number] = now_s + pause_s
         return True
@@ -258,8 +261,10 @@ def _wait_for_all(
         for child in [child for child in running if child.poll() is not None]:
             running.remove(child)
             code = _exit_code(child, stopping=stop.requested)
-            if code != 0 and not stop.requested and children and children.starts_again(child):
-                continue
+            if children is not None and not stop.requested:
+                if children.starts_again(child):
+                    continue
+                code = code or ExitCode.FAILED
             if code != 0:
                 _log.error("a process failed", pid=child.pid, exit_code=code)
                 exit_code = exit_code or code

@@ -51,7 +51,7 @@ class RunOptions:
         stop_timeout: How long a stop may take (s).
         leave_group: Whether a stop leaves the group; None as `KafkaStreams.close`.
         process_number: Which of several this one is, from 1; None in their parent, or alone.
-        restarts: How often it was killed and started again.
+        restarts: How often it was started again in the place of one that had ended.
         report: Whether this one tells its parent how it is doing.
         reloaded: Whether this process is the one that is.
     """
