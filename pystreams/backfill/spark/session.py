@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
@@ -237,9 +238,29 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
             session = builder.getOrCreate()
         except Exception as error:
             raise _not_started(error, java) from error
+        except BaseException as interrupt:
+            _end_java_of(interrupt)
+            raise
     # A task that fails says why through its exception; Spark's log says it five times more.
     session.sparkContext.setLogLevel("OFF" if local else "ERROR")
     return session
+
+
+def _end_java_of(interrupt: BaseException) -> None:
+    """End the Java whose start was interrupted; only the frames of its start know the process.
+
+    Left alone it would stay for ever: where it is to say how it is reached is gone by then.
+    """
+    for frame, _ in traceback.walk_tb(interrupt.__traceback__):
+        for process in frame.f_locals.values():
+            if not isinstance(process, subprocess.Popen) or process.pid is None:
+                continue
+            process.terminate()
+            try:
+                process.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def find_spark_java() -> Java:
