@@ -144,7 +144,7 @@ def _check_mapping(values: object) -> None:
     if not isinstance(values, Mapping):
         raise ConfigError(
             "a configuration is a mapping of names to values, such as "
-            f"{{'application.id': 'orders'}}, not {values!r}"
+            f"{{'application.id': 'orders'}}, and is given as {type(values).__name__}"
         )
 
 

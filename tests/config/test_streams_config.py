@@ -285,6 +285,17 @@ def test_a_session_must_outlive_the_pause_between_two_heartbeats(interval_ms: in
     assert "session.timeout.ms = 3000" in told
 
 
+@pytest.mark.parametrize(
+    "given", [[("sasl.password", "hunter2")], "sasl.password=hunter2", {"sasl.password=hunter2"}]
+)
+def test_what_is_no_mapping_is_refused_without_showing_it(given: Any) -> None:
+    with pytest.raises(ConfigError, match="a configuration is a mapping") as raised:
+        StreamsConfig.of(given)
+
+    assert f"is given as {type(given).__name__}" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
 def test_secrets_are_never_shown() -> None:
     made = StreamsConfig.of(REQUIRED | {"sasl.password": "hunter2", "ssl.key.password": "hunter2"})
     told = problems({"saslpassword": "hunter2", "sasl.password": ["hunter2"]})
