@@ -55,12 +55,15 @@ def streams_errors_as_exit_codes() -> Iterator[None]:
 
 
 def _with_causes(error: StreamsError) -> str:
-    """Return the message, and those of its causes that say something more."""
+    """Return the message, and those of its causes that say something more.
+
+    A `SystemError` is Python's about the callback in which a client's error was raised.
+    """
     message = str(error)
     cause = error.__cause__
     while cause is not None:
         text = str(cause)
-        if text and text not in message:
+        if text and text not in message and not isinstance(cause, SystemError):
             message += f"\n  caused by {type(cause).__name__}: {text}"
         cause = cause.__cause__
     return message

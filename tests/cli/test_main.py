@@ -56,6 +56,19 @@ def test_error_of_the_world_is_one_message_without_traceback(
     assert "Traceback" not in told
 
 
+def test_words_of_python_about_a_callback_are_no_cause(
+    run_command: Callable[[Callable[[], object]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = ConfigError("no such key")
+    error.__cause__ = SystemError("<function log at 0x7> returned a result with an exception set")
+    error.__cause__.__cause__ = KeyError("the cause")
+    assert run_command(raising(error)) == ExitCode.USAGE
+
+    told = capsys.readouterr().err
+    assert "caused by KeyError: 'the cause'" in told
+    assert "SystemError" not in told
+
+
 def test_bug_shows_its_traceback(
     run_command: Callable[[Callable[[], object]], int], capsys: pytest.CaptureFixture[str]
 ) -> None:

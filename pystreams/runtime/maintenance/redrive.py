@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.errors import RetriableClientError, StreamsError, TaskMigratedError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, Headers, OutputBuffer
 from pystreams.runtime.core.failures.dead_letters import (
@@ -137,9 +137,28 @@ def redrive(
         now_ms: The wall clock's time (ms): marks are to be kept for as long as letters are.
 
     Raises:
-        StreamsError: The queue does not exist, or a transaction failed: what the ones before it
-            have written stays, and a redrive that is begun again does the rest.
+        StreamsError: The queue does not exist, or a transaction failed, as when another redrive
+            took over: what the ones before it have written stays, and a redrive that is begun
+            again does the rest.
     """
+    try:
+        return _redriven(queue, admin, make_consumer, producer, wanted, now_ms)
+    except TaskMigratedError as error:
+        raise StreamsError(
+            f"another redrive of queue {queue!r} has begun since, and this one ends (or the broker "
+            "has ended a transaction of it that took too long). What it has written stays, and no "
+            "letter is written back twice: let the other one end, and begin again for what is left"
+        ) from error
+
+
+def _redriven(
+    queue: str,
+    admin: AdminPort,
+    make_consumer: Callable[[], RestoreConsumerPort],
+    producer: ProducerPort | None,
+    wanted: Callable[[ConsumedMessage], bool],
+    now_ms: int,
+) -> Redriven:
     if producer is not None:
         _fence(producer)
     reader = QueueReader(queue, admin, make_consumer)

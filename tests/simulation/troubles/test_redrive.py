@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import StreamsError
+from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.failures.dead_letters import (
     HEADER_EXCEPTION,
     HEADER_OFFSET,
@@ -70,3 +72,33 @@ def test_redrive_killed_at_any_step_and_run_again_writes_each_letter_back_once(
         assert sorted(int(record.key() or b"") for record in records) == list(range(LETTERS))
         assert all(record.partition() == int(record.key() or b"") % 2 for record in records)
     assert cut_off > 10
+
+
+def test_a_redrive_that_another_took_over_says_so_and_the_other_writes_the_rest(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, partitions=2)
+    dead_letters(app.broker)
+    clients = SimulatedClients(app.broker, Lifeline("first", app.faults))
+    asked = 0
+
+    def is_meant(_: ConsumedMessage) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == LETTERS - 1:
+            run(app.broker, Lifeline("second", app.faults))
+        return True
+
+    with pytest.raises(StreamsError, match="another redrive of queue 'dead' has begun since"):
+        redriving.redrive(
+            "dead",
+            clients.admin(),
+            lambda: clients.restore_consumer("redrive"),
+            clients.producer("redrive", "redrive-dead"),
+            is_meant,
+            now_ms=LETTERS,
+        )
+
+    app.broker.transactions.complete_all()
+    records = app.broker.committed_records("in")
+    assert sorted(int(record.key() or b"") for record in records) == list(range(LETTERS))
