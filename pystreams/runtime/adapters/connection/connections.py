@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams.errors import ConfigError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.connection.confluent_errors import TRANSIENT, cure_of
+from pystreams.runtime.adapters.connection.refused_configurations import cure_of_configuration
 from pystreams.runtime.adapters.connection.refused_connections import (
     RefusedConnections,
     identity_of,
@@ -156,4 +157,6 @@ def make_client(
     try:
         return kind(own)
     except KafkaException as error:
-        raise ConfigError(f"the Kafka client refuses its configuration: {error}") from error
+        told = f"the Kafka client refuses its configuration: {error}"
+        cure = cure_of_configuration(config, str(error))
+        raise ConfigError(told if cure is None else f"{told}. {cure}") from error
