@@ -295,7 +295,7 @@ class TaskCorruptedError(StreamsError):
 
     def __init__(self, task_id: TaskId, damage: StateStoreCorruptedError) -> None:
         self.damage = damage
-        super().__init__(f"task {task_id}: {damage}")
+        super().__init__(f"{task_id.told}: {damage}")
 
 
 def damage_in(error: Exception) -> StateStoreCorruptedError | None:

@@ -50,6 +50,11 @@ class TaskId:
         """Return `<sub-topology>_<partition>`."""
         return f"{self.subtopology}_{self.partition}"
 
+    @property
+    def told(self) -> str:
+        """What errors call it: `task 0_3`; that of the global stores, which is no task, so."""
+        return f"task {self}" if self.subtopology >= 0 else "global stores"
+
     @classmethod
     def parse(cls, text: str) -> TaskId:
         """Read `<sub-topology>_<partition>`.

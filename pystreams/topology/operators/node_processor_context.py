@@ -32,7 +32,7 @@ def supplied(supplier: Callable[[], Made], node: NodeContext) -> Made:
         return supplier()
     except Exception as error:
         task_id, name = node.task.task_id, node.name
-        message = f"task {task_id}: the supplier of processor {name!r} raised {error!r}"
+        message = f"{task_id.told}: the supplier of processor {name!r} raised {error!r}"
         raise ProcessingError(message, task_id=task_id, node=name) from error
 
 

@@ -494,7 +494,9 @@ def test_record_that_can_not_be_read_is_the_deserialization_handlers(tmp_path: P
     app = Lookups(tmp_path)
     app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
     process = app.process(topology=looking_up())
-    with pytest.raises(SerializationError, match="task -1_-1: can't read the value of the record"):
+    with pytest.raises(
+        SerializationError, match="global stores: can't read the value of the record"
+    ):
         process.start()
     lenient = app.process(
         "p1", looking_up(), config={"deserialization.exception.handler": "continue"}

@@ -207,7 +207,7 @@ def _no_answer(context: ErrorContext, error: Exception, told: str) -> Processing
         error: What it was asked about.
         told: What it did, and the cure.
     """
-    task = "" if context.task_id is None else f"task {context.task_id}: "
+    task = "" if context.task_id is None else f"{context.task_id.told}: "
     by = "the producer" if context.node is None else f"node {context.node!r}"
     message = (
         f"{task}the handler of {context.stage} errors {told}. It was asked about "

@@ -268,7 +268,7 @@ class OperatorContext:
         told_by_traceback = has_users_line(error) and not isinstance(error, SerializationError)
         declared = "" if told_by_traceback else call.told()
         message = (
-            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__}"
+            f"{self.task_id.told}: processor {node!r}{declared} raised {type(error).__name__}"
             f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "
             f"{self.skips_by} to skip such records"
         )
@@ -288,7 +288,7 @@ class OperatorContext:
             return
         call = self._plan.topology.call_of(node)
         message = (
-            f"task {self.task_id}: node {node!r}{call.told()} can't write what came of "
+            f"{self.task_id.told}: node {node!r}{call.told()} can't write what came of "
             f"{where(context)}: "
             f"{error}, or production.exception.handler=continue to leave such records out"
         )
@@ -358,7 +358,7 @@ class OperatorContext:
         except Exception as error:
             if not _is_about_the_record(error):
                 raise
-            message = f"task {self.task_id}: a processor's {stage} raised {error!r}"
+            message = f"{self.task_id.told}: a processor's {stage} raised {error!r}"
             raise ProcessingError(message, task_id=self.task_id, node=stage) from error
 
     def _drops(self, handler: ErrorHandler, context: ErrorContext, error: Exception) -> bool:

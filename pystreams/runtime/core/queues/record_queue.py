@@ -295,7 +295,7 @@ class RecordQueue:
             self.dead_letters.add(offset, response.dead_letter_queue_records)
             return
         text = (
-            f"task {self._task_id}: can't read the {part} of the record at {self.partition} "
+            f"{self._task_id.told}: can't read the {part} of the record at {self.partition} "
             f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
             f"source {self.node!r}, or deserialization.exception.handler=continue to skip it"
         )
@@ -370,7 +370,7 @@ class RecordQueue:
     ) -> ProcessingError:
         """Return the error for an extractor that failed: as in Kafka, no handler is asked."""
         text = (
-            f"task {self._task_id}: the timestamp extractor of source {self.node!r} {did} "
+            f"{self._task_id.told}: the timestamp extractor of source {self.node!r} {did} "
             f"on the record at {self.partition} offset {record.offset}: {error}; "
             "let it return -1 to skip such records"
         )
