@@ -321,6 +321,31 @@ class InternalError(FatalStreamsError):
     """A bug in pystreams: an error that nobody foresaw, which is the cause. Please report it."""
 
 
+class InputLossError(FatalStreamsError):
+    """A partition ends before what the group has read of it: brokers have lost records.
+
+    Args:
+        group: The group that reads it.
+        offset: Where the group goes on.
+        end: Where the partition ends.
+    """
+
+    def __init__(self, partition: TopicPartition, group: str, offset: int, end: int) -> None:
+        self.partition = partition
+        topic, number = partition
+        super().__init__(
+            f"{partition} ends at offset {end}, and group {group!r} goes on at offset {offset}: "
+            f"brokers have lost records that were processed, {offset - end} or more (a power cut, "
+            "an unclean leader election), and new ones may have their offsets; or the topic was "
+            "created again, as the next start then says. Read from the beginning, what is left "
+            "would count twice. Either start over: `pystreams reset`; or keep the state, and say "
+            f"which record is the next, {end} for the first that is written from now on: stop all "
+            "processes, and set the group's offset with Kafka's `kafka-consumer-groups "
+            f"--bootstrap-server HOST:PORT --group {group} --topic {topic}:{number} "
+            f"--reset-offsets --to-offset {end} --execute`"
+        )
+
+
 class OffsetOutOfRangeError(FatalStreamsError):
     """The broker does not hold the offset to be read: deleted, or the log was cut off before it."""
 

@@ -58,6 +58,7 @@ class ConsumerPort(Protocol):
 
         Raises:
             MissingSourceTopicError: A subscribed topic was deleted.
+            InputLossError: A partition ends before what is to be read next of it.
             FatalStreamsError: The consumer can't go on.
             TaskMigratedError: The member was fenced out of the group.
         """

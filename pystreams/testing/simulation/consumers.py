@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pystreams.errors import OffsetOutOfRangeError, RetriableClientError, TaskMigratedError
+from pystreams.errors import (
+    InputLossError,
+    OffsetOutOfRangeError,
+    RetriableClientError,
+    TaskMigratedError,
+)
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
@@ -14,6 +19,7 @@ from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.faults import Lifeline
 from pystreams.testing.simulation.group import NO_MEMBER, GroupMetadata, Member
 
+_GROUP = "simulated"
 _GLANCE_MS = 10
 """How long a poll takes that would not wait, where nobody answers."""
 
@@ -210,6 +216,8 @@ class SimulatedConsumer:
         batches: list[PartitionBatch] = []
         for partition, position in readable:
             log = self._broker.log(partition)
+            if position > log.high_watermark:
+                raise InputLossError(partition, _GROUP, position, log.high_watermark)
             found, next_position = log.read(max(position, log.beginning), left)
             self._positions[partition] = next_position
             self._known_ends[partition] = log.stable_end

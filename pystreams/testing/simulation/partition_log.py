@@ -81,6 +81,13 @@ class PartitionLog:
         self.beginning = max(self.beginning, min(offset, self.high_watermark))
         del self._entries[: self._position(self.beginning)]
 
+    def lose_end(self, offset: int) -> None:
+        """Lose what lies at an offset and above it, as in an unclean leader election."""
+        self.high_watermark = min(self.high_watermark, max(offset, self.beginning))
+        del self._entries[self._position(self.high_watermark) :]
+        kept = {entry.transaction for entry in self._entries}
+        self._open = {number: at for number, at in self._open.items() if number in kept}
+
     def compact(self) -> int:
         """Keep only each key's last committed record, tombstones too; return how many went.
 

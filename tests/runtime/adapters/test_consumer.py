@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
-from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
-from pystreams.errors import IdentityTakenError, RetriableClientError
+from pystreams.errors import IdentityTakenError, InputLossError, RetriableClientError
 from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, PausedPartitions
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.queues.waiting_bytes import OVERHEAD_BYTES
@@ -28,7 +27,7 @@ from tests.runtime.adapters.application import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 
@@ -307,20 +306,9 @@ def test_a_partition_is_fetched_from_nowhere_else_before_its_start(
     assert sorted(read(consumer, 7)) == [15, 16, 17, 18, 18, 19, 19]
 
 
-@pytest.mark.parametrize(
-    ("policy", "offset", "expected"),
-    [
-        ("earliest", 2, [6, 7, 8, 9, 10]),
-        ("earliest", 5000, [6, 7, 8, 9, 10]),
-        ("latest", 2, [6, 7, 8, 9, 10]),
-        ("latest", 5000, [10]),
-    ],
-)
-def test_what_is_deleted_is_passed_and_an_offset_beyond_the_end_follows_the_policy(
-    make_application: Callable[[dict[str, Any]], Application],
-    policy: str,
-    offset: int,
-    expected: list[int],
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_what_is_deleted_is_passed(
+    make_application: Callable[[dict[str, Any]], Application], policy: str
 ) -> None:
     application = make_application({"consumer.auto.offset.reset": policy})
     topic = application.topic()
@@ -328,18 +316,36 @@ def test_what_is_deleted_is_passed_and_an_offset_beyond_the_end_follows_the_poli
     delete_before(application, TopicPartition(topic, 0), 6)
     consumer, (partition,) = _assigned(application, topic)
 
-    consumer.start_at({partition: offset})
-    before = [] if expected[0] == 10 else read(consumer, 4)
-    if not before:
-        with capture_logs() as lines:
-            until(lambda: consumer.poll(100, 0.1) or _went_back(lines))
+    consumer.start_at({partition: 2})
+    before = read(consumer, 4)
     application.fill(topic, 1, start=10)
 
-    assert before + read(consumer, 1) == expected
+    assert before + read(consumer, 1) == [6, 7, 8, 9, 10]
 
 
-def _went_back(lines: Sequence[Mapping[str, Any]]) -> bool:
-    return any("went back" in str(line) for line in lines)
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_partition_that_ends_before_what_was_read_of_it_is_not_read_again(
+    make_application: Callable[[dict[str, Any]], Application], policy: str
+) -> None:
+    application = make_application({"consumer.auto.offset.reset": policy})
+    topic = application.topic()
+    application.fill(topic, 10)
+    consumer, (partition,) = _assigned(application, topic)
+    consumer.start_at({partition: 5000})
+
+    told: list[str] = []
+
+    def stops() -> bool:
+        try:
+            assert not consumer.poll(100, 0.1)
+        except InputLossError as error:
+            told.append(str(error))
+        return bool(told)
+
+    until(stops, "an error")
+
+    assert told[0].startswith(f"{partition} ends at offset 10, and group ")
+    assert f"--topic {topic}:0 --reset-offsets --to-offset 10 --execute" in told[0]
 
 
 def test_started_anew_elsewhere_nothing_of_the_old_position_is_returned(

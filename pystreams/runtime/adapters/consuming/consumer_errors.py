@@ -75,7 +75,8 @@ class ConsumerErrors:
         elif code in OUT_OF_RANGE:
             raise FatalStreamsError(
                 f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
-                "to stop: set it to earliest or latest, or commit an offset that exists"
+                "to stop: set it to earliest, which goes on behind what was deleted, and stops "
+                "with the choices where brokers have lost what was read already"
             )
         elif code == KafkaError._MAX_POLL_EXCEEDED:
             _log.warning(

@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.errors import FatalStreamsError, InputLossError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
-from pystreams.runtime.adapters.connection.kafka_partitions import watermarks
+from pystreams.runtime.adapters.connection.kafka_partitions import theirs, watermarks
 
 _ANSWER_TIMEOUT_S = 10.0
 _EARLIEST = frozenset({"beginning", "earliest", "smallest"})
@@ -46,14 +46,21 @@ class ResetOffsets:
         return self._chosen(*self._watermarks(partition))
 
     def instead_of(self, partition: TopicPartition, offset: int) -> int:
-        """Return where to go on: at the offset itself, if it is there.
+        """Return where to go on: at the offset itself, or where records begin behind it.
 
         Raises:
+            InputLossError: The partition ends before it. A broker that leads it since just now may
+                say so for a moment.
             RetriableClientError: As `of`.
             FatalStreamsError: As `of`.
         """
         first, last = self._watermarks(partition)
-        return offset if first <= offset <= last else self._chosen(first, last)
+        # Behind the last stable record there may be those of an open transaction.
+        _, fetched = self._client.get_watermark_offsets(theirs(partition), cached=True)
+        end = max(last, fetched)
+        if offset > end:
+            raise InputLossError(partition, self._group, offset, end)
+        return offset if first <= offset else self._chosen(first, last)
 
     def _chosen(self, first: int, last: int) -> int:
         return first if self._policy in _EARLIEST else last
