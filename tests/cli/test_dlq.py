@@ -21,6 +21,7 @@ from pystreams.runtime.core.failures.dead_letters import (
     HEADER_OFFSET,
     HEADER_OUTPUT_TOPIC,
     HEADER_PARTITION,
+    HEADER_REDRIVEN,
     HEADER_TOPIC,
 )
 from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
@@ -113,8 +114,15 @@ class Source:
         create_topics(admin, [NewTopic(self.topic, 2), NewTopic(self.queue, 2)])
         self.fail(range(letters))
 
-    def fail(self, totals: Iterable[int], **more: str) -> None:
-        """Write a letter for each record."""
+    def fail(
+        self, totals: Iterable[int], of_record: tuple[str, bytes] | None = None, /, **more: str
+    ) -> None:
+        """Write a letter for each record.
+
+        Args:
+            of_record: A header of the record, which its letter has taken over.
+            more: Other headers of the letter.
+        """
         writer = writer_of(self.servers, self.queue)
         for total in totals:
             told = {
@@ -125,6 +133,7 @@ class Source:
                 HEADER_OFFSET: str(total),
             } | more
             headers = [(name, text.encode()) for name, text in told.items()]
+            headers = headers if of_record is None else [of_record, *headers]
             value = json.dumps({"total": total}).encode()
             writer.write(
                 self.queue,
@@ -137,7 +146,10 @@ class Source:
         writer.flush()
 
     def redrive(self, *arguments: str) -> str:
-        words = ["redrive", self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]
+        return self.invoke("redrive", *arguments)
+
+    def invoke(self, command: str, *arguments: str) -> str:
+        words = [command, self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]
         answer = CliRunner().invoke(dlq, words)
         assert answer.exit_code == 0, answer.output
         return answer.stdout
@@ -226,16 +238,46 @@ def test_what_has_no_record_to_go_back_is_told_and_left(broker: DevelopmentBroke
 def test_marks_of_a_redrive_are_no_letters(broker: DevelopmentBroker) -> None:
     source = Source(broker.bootstrap_servers, 2)
     source.redrive("--exception", "ValueError")
-    listed, shown = (
-        CliRunner().invoke(
-            dlq, [command, source.queue, "-c", f"bootstrap.servers={source.servers}"]
-        )
-        for command in ("list", "show")
-    )
+    listed, shown = (source.invoke(command) for command in ("list", "show"))
 
-    rows = sorted(line.split()[1:] for line in listed.stdout.splitlines()[1:])
+    rows = sorted(line.split()[1:] for line in listed.splitlines()[1:])
     assert rows == [["TimeoutError", "1", "0"], ["ValueError", "1", "1"]]
-    assert len(shown.stdout.splitlines()) == 2
+    assert len(shown.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (HEADER_REDRIVEN, b"oops"),
+        (HEADER_REDRIVEN, b"0,1"),
+        (HEADER_REDRIVE_ATTEMPT, b"many"),
+        (HEADER_REDRIVE_ATTEMPT, b"9" * 5000),
+        (HEADER_OUTPUT_TOPIC, b"elsewhere"),
+    ],
+)
+def test_headers_that_a_letter_has_taken_over_from_its_record_hide_no_letter(
+    broker: DevelopmentBroker, header: tuple[str, bytes]
+) -> None:
+    """As Kafka Streams does, which takes over all of them."""
+    source = Source(broker.bootstrap_servers, 4)
+    source.fail([4], header)
+
+    listed, shown = (source.invoke(command) for command in ("list", "show"))
+    source.redrive("--where", "attempt == 0 and partition >= 0 and offset >= 0")
+
+    assert sum(int(line.split()[2]) for line in listed.splitlines()[1:]) == 5
+    assert len(shown.splitlines()) == 5
+    assert source.totals() == [0, 1, 2, 3, 4]
+    assert source.redrive() == "Redrove nothing\nLeft alone 5 records: redriven before\n"
+
+
+def test_a_partition_or_offset_that_is_no_number_is_none(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 0)
+    source.fail([0], **{HEADER_PARTITION: "none", HEADER_OFFSET: "some"})
+
+    source.redrive("--where", "(partition, offset) == (-1, -1)")
+
+    assert source.totals() == [0]
 
 
 @pytest.mark.parametrize(

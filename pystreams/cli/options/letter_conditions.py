@@ -68,8 +68,8 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
 
     return {
         "topic": cause["topic"],
-        "partition": int(cause.get("partition", -1)),
-        "offset": int(cause.get("offset", -1)),
+        "partition": _number(cause.get("partition")),
+        "offset": _number(cause.get("offset")),
         "exception": cause["exception"],
         "message": cause.get("message", ""),
         "attempt": redrive_attempts(letter),
@@ -80,6 +80,14 @@ def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
         "all_headers": header_pairs(letter),
         "timestamp": letter.timestamp()[1],
     }
+
+
+def _number(text: str | None) -> int:
+    """Return the number that a header tells; -1 if it tells none."""
+    try:
+        return -1 if text is None else int(text)
+    except ValueError:
+        return -1
 
 
 def _data(value: bytes | None) -> Any:

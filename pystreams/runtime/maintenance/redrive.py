@@ -17,7 +17,7 @@ redriven, is in headers that it takes with it: into the queue again, if it fails
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -31,20 +31,26 @@ from pystreams.runtime.core.failures.dead_letters import (
     HEADER_PARTITION,
     HEADER_TOPIC,
 )
+    HEADER_REDRIVEN,
 from pystreams.runtime.maintenance.topic_records import records_of
+    error_headers,
 from pystreams.runtime.ports import AdminPort, ProducerPort, RestoreConsumerPort
 
 HEADER_REDRIVE_ID = "__pystreams.redrive.id"
 """Where the record first was: `topic-partition-offset`. The same however often it is redriven."""
 HEADER_REDRIVE_ATTEMPT = "__pystreams.redrive.attempt"
 """How often it was redriven, from 1."""
-HEADER_REDRIVEN = "__pystreams.redriven"
-"""Of a mark: the offsets, in the mark's partition of the queue, of letters that were redriven."""
 
 _LETTERS_A_TRANSACTION = 500
 _ATTEMPTS = 20
 
 
+_ATTEMPT_DIGITS = 9
+_STABLE_WITHIN_S = 60.0
+_PAUSE_S = 0.5
+
+Wait = Callable[[str, float], None]
+"""Is told what is waited for, and lets some seconds pass."""
 @dataclass(frozen=True, slots=True)
 class Redriven:
     """What came of a redrive.
@@ -105,17 +111,37 @@ class QueueReader:
 
 
 def redriven_by(message: ConsumedMessage) -> list[int] | None:
-    """Return the offsets of the letters that a mark names; None of a letter."""
-    for name, data in message.headers() or ():
-        if name == HEADER_REDRIVEN and data is not None:
-            return [int(offset) for offset in data.split(b",")]
-    return None
+    """Return the offsets of the letters that a mark names; None of a letter.
+
+    They are of the mark's partition. A letter may have such a header too, of its record.
+    """
+    headers = dict(message.headers() or ())
+    told = headers.get(HEADER_REDRIVEN)
+    if told is None or not ERROR_HEADERS.isdisjoint(headers):
+        return None
+    try:
+        offsets = [int(offset) for offset in told.split(b",")]
+    except ValueError:
+        return None
+    is_mark = (message.key(), message.value()) == _mark(offsets)
+    return offsets if is_mark and max(offsets) < (message.offset() or 0) else None
+
+
+def _mark(offsets: Sequence[int]) -> tuple[bytes, bytes]:
+    """Return key and value of a mark.
+
+    The key is the mark's own, and there is a value: compaction leaves it alone.
+    """
+    return b"redriven-%d" % offsets[0], b",".join(b"%d" % offset for offset in offsets)
 
 
 def redrive_attempts(message: ConsumedMessage) -> int:
-    """Return how often a letter's record had been redriven when it failed."""
-    told = dict(message.headers() or ()).get(HEADER_REDRIVE_ATTEMPT)
-    return int(told) if told else 0
+    """Return how often a letter's record had been redriven when it failed; 0 if it says no number.
+
+    Anybody may write such a header.
+    """
+    told = dict(message.headers() or ()).get(HEADER_REDRIVE_ATTEMPT) or b""
+    return int(told) if told.isdigit() and len(told) <= _ATTEMPT_DIGITS else 0
 
 
 def redrive(
@@ -208,14 +234,8 @@ class _Transaction:
         """Write what was added; nothing if that is nothing, or nothing is to be written."""
         if self._offsets and self._producer is not None:
             for partition, offsets in self._offsets.items():
-                told = b",".join(b"%d" % offset for offset in offsets)
-                # The key is the mark's own, and there is a value: compaction leaves it alone.
-                mark = (
-                    b"redriven-%d" % offsets[0],
-                    told,
-                    self._newest_ms,
-                    ((HEADER_REDRIVEN, told),),
-                )
+                key, told = _mark(offsets)
+                mark = (key, told, self._newest_ms, ((HEADER_REDRIVEN, told),))
                 self._output(self._queue, partition).records.append(mark)
             self._producer.begin_transaction()
             for output in self._outputs.values():
@@ -248,7 +268,7 @@ def _fence(producer: ProducerPort) -> None:
 
 def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int | None] | str:
     """Return topic and partition that a letter came from, or why it can't go back there."""
-    told = dict(message.headers() or ())
+    told = error_headers(message.headers() or ())
     if told.get(HEADER_OUTPUT_TOPIC) is not None:
         return "a result that its topic refused, not the record it was made of"
     topic = _text(told.get(HEADER_TOPIC))
@@ -256,8 +276,9 @@ def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int 
         return "no source record: of a punctuation, or of a record cache"
     if topic not in counts:
         return f"its topic {topic} does not exist"
-    partition = int(_text(told.get(HEADER_PARTITION)) or -1)
-    return topic, partition if 0 <= partition < counts[topic] else None
+    partition = told.get(HEADER_PARTITION) or b""
+    known = partition in {b"%d" % number for number in range(counts[topic])}
+    return topic, int(partition) if known else None
 
 
 def _headers(message: ConsumedMessage) -> Headers:

@@ -90,6 +90,26 @@ def test_dropped_record_goes_to_the_queue_with_its_bytes_and_the_headers_of_kafk
     assert told["__streams.errors.offset"] == b"1"
 
 
+@pytest.mark.parametrize("stage", ["deserialization", "processing"])
+def test_a_record_can_not_set_what_tools_read_of_its_letter(
+    builder: StreamsBuilder, drive: Any, stage: str
+) -> None:
+    value = failing_at(builder, stage)
+    driver = drive(**EVERY_HANDLER, **QUEUE)
+    redriven = (("__pystreams.redrive.id", b"in-0-7"), ("__pystreams.redrive.attempt", b"2"))
+    hostile = tuple(
+        (f"__pystreams.{name}", b"0")
+        for name in ("redriven", "errors.output.topic", "errors.attempts")
+    )
+
+    source = driver.create_input_topic("in", BYTES, BYTES)
+    source.pipe_input(b"k", value, 8, headers=(*hostile, ("own", b"1"), *redriven))
+
+    [letter] = letters(driver)
+    assert letter.headers[:3] == (("own", b"1"), *redriven)
+    assert all(name.startswith("__streams.errors.") for name, _ in letter.headers[3:])
+
+
 def test_record_without_key_or_value_stays_without(builder: StreamsBuilder, drive: Any) -> None:
     stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
     stream.map_values(lambda value: value.upper()).to("out")

@@ -218,11 +218,11 @@ def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
 
 def _cause(message: ConsumedMessage) -> dict[str, str]:
     """Return what the headers tell, by the last part of their names."""
-    from pystreams.runtime.core.failures.dead_letters import ERROR_HEADERS
+    from pystreams.runtime.core.failures.dead_letters import error_headers
 
     told = {"topic": "-", "exception": "-"}
-    for name, data in message.headers() or ():
-        if name in ERROR_HEADERS and data is not None:
+    for name, data in error_headers(message.headers() or ()).items():
+        if data is not None:
             told[name.split(".errors.")[1].replace(".", "_")] = text_of_bytes(data) or ""
     return told
 

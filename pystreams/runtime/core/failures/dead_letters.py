@@ -1,7 +1,8 @@
 """Dead letters: failed records with their bytes, and with headers that tell why they failed.
 
 Spec: KIP-1034. Source: Kafka Streams' `ExceptionHandlerUtils`. The headers are Kafka's by name and
-form; `HEADER_OUTPUT_TOPIC` and `HEADER_ATTEMPTS` are ours.
+form; `HEADER_OUTPUT_TOPIC` and `HEADER_ATTEMPTS` are ours. These are not taken over from a record,
+nor is the mark of a redrive: who wrote it would say what tools do with the queue.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ HEADER_OUTPUT_TOPIC = "__pystreams.errors.output.topic"
 """Of a record that its topic has refused: that topic. Key and value are those it was to take."""
 HEADER_ATTEMPTS = "__pystreams.errors.attempts"
 """How often the user's function was called with it, if that was more than once."""
+HEADER_REDRIVEN = "__pystreams.redriven"
+"""Of the marks that a redrive leaves in the queue; no letter has it."""
 
 ERROR_HEADERS = frozenset(
     {
@@ -37,6 +40,8 @@ ERROR_HEADERS = frozenset(
     }
 )
 """The headers that a dead letter has beside those of the record."""
+_OURS = frozenset({HEADER_OUTPUT_TOPIC, HEADER_ATTEMPTS})
+_NOT_OF_RECORDS = _OURS | {HEADER_REDRIVEN}
 
 
 class DeadLetterRecord(NamedTuple):
@@ -63,6 +68,8 @@ DeadLetterTopic = str | Callable[[ErrorContext, Exception], str | None]
 def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> DeadLetterRecord:
     """Return a failed record as a dead letter: its bytes and headers, and why it failed.
 
+    Of its headers those are left out that only this library may set.
+
     Key and value are None where nobody has the bytes any more: in a punctuation, and of a record
     whose effect has left a record cache.
 
@@ -73,13 +80,30 @@ def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> D
     ours: Headers = () if output is None else ((HEADER_OUTPUT_TOPIC, output.encode()),)
     if context.attempts > 1:
         ours = (*ours, (HEADER_ATTEMPTS, b"%d" % context.attempts))
+    own = (pair for pair in context.headers if pair[0] not in _NOT_OF_RECORDS)
     return DeadLetterRecord(
         topic,
         context.key,
         context.value,
         max(context.timestamp or 0, 0),
-        (*context.headers, *_headers(context, error), *ours),
+        (*own, *_headers(context, error), *ours),
     )
+
+
+def error_headers(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes | None]:
+    """Return what a dead letter says of its error, whoever wrote it.
+
+    The last of each name counts, and of ours only those behind Kafka's: Kafka Streams takes over
+    whatever a record has.
+    """
+    told: dict[str, bytes | None] = {}
+    for name, data in headers:
+        if name == HEADER_EXCEPTION:
+            for ours in _OURS:
+                told.pop(ours, None)
+        if name in ERROR_HEADERS:
+            told[name] = data
+    return told
 
 
 class WaitingDeadLetters:
