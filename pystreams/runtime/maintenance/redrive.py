@@ -8,7 +8,8 @@
 A transaction has the records of some letters, and a mark in the queue which names these letters.
 Who comes later has fenced whoever came before, so that nothing is left undecided, and reads all
 marks first: a letter that one names is left alone, whatever was killed in between. Marks are
-younger than their letters, and so are there for as long.
+younger than their letters, and so are there for as long. Behind a transaction of others that is
+open in the queue nothing can be read, marks included: its end is waited for.
 
 A record keeps its key, value, timestamp and own headers. Where it first was, and how often it was
 redriven, is in headers that it takes with it: into the queue again, if it fails again.
@@ -23,17 +24,18 @@ from dataclasses import dataclass, field
 
 from pystreams.errors import RetriableClientError, StreamsError, TaskMigratedError
 from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import Clock
 from pystreams.record import ConsumedMessage, Headers, OutputBuffer
 from pystreams.runtime.core.failures.dead_letters import (
     ERROR_HEADERS,
     HEADER_OFFSET,
     HEADER_OUTPUT_TOPIC,
     HEADER_PARTITION,
-    HEADER_TOPIC,
-)
     HEADER_REDRIVEN,
-from pystreams.runtime.maintenance.topic_records import records_of
+    HEADER_TOPIC,
     error_headers,
+)
+from pystreams.runtime.maintenance.topic_records import records_of
 from pystreams.runtime.ports import AdminPort, ProducerPort, RestoreConsumerPort
 
 HEADER_REDRIVE_ID = "__pystreams.redrive.id"
@@ -43,14 +45,14 @@ HEADER_REDRIVE_ATTEMPT = "__pystreams.redrive.attempt"
 
 _LETTERS_A_TRANSACTION = 500
 _ATTEMPTS = 20
-
-
 _ATTEMPT_DIGITS = 9
 _STABLE_WITHIN_S = 60.0
 _PAUSE_S = 0.5
 
 Wait = Callable[[str, float], None]
 """Is told what is waited for, and lets some seconds pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Redriven:
     """What came of a redrive.
@@ -87,8 +89,32 @@ class QueueReader:
                 "an application is its errors.dead.letter.queue.topic.name"
             )
         partitions = [TopicPartition(queue, number) for number in range(count)]
+        self._admin = admin
         self._ranges = admin.offset_ranges(partitions)
         self._make_consumer = make_consumer
+
+    def unread(self) -> str | None:
+        """Return what can't be read yet, behind transactions that are open; None if all can."""
+        return _open_transactions(
+            {at: held.end for at, held in self._ranges.items() if held.end < held.high_watermark}
+        )
+
+    def wait_for_all(self, clock: Clock, wait: Wait) -> None:
+        """Wait until all can be read that the queue held when this was made, and take in the rest.
+
+        Raises:
+            StreamsError: A transaction stays open; says where, and how to end it.
+        """
+        wanted = {at: held.high_watermark for at, held in self._ranges.items()}
+        until_ms = clock.monotonic_ms() + _STABLE_WITHIN_S * 1000
+        while behind := {
+            at: held.end for at, held in self._ranges.items() if held.end < wanted[at]
+        }:
+            told = _open_transactions(behind) or ""
+            if clock.monotonic_ms() >= until_ms:
+                raise StreamsError(_still_open(told, behind))
+            wait(told, _PAUSE_S)
+            self._ranges = self._admin.offset_ranges(list(wanted))
 
     def letters(self) -> Generator[ConsumedMessage]:
         """Give the dead letters; no marks."""
@@ -150,7 +176,8 @@ def redrive(
     make_consumer: Callable[[], RestoreConsumerPort],
     producer: ProducerPort | None,
     wanted: Callable[[ConsumedMessage], bool],
-    now_ms: int,
+    clock: Clock,
+    wait: Wait,
 ) -> Redriven:
     """Write letters back; tell what was done.
 
@@ -160,15 +187,18 @@ def redrive(
         producer: Writes; its transactional id is that of all redrives of the queue, and its owner
             closes it. None writes nothing, and tells what would be.
         wanted: Says of a letter whether it is meant.
-        now_ms: The wall clock's time (ms): marks are to be kept for as long as letters are.
+        clock: Tells the time of marks, which are to be kept for as long as letters are; and how
+            long the end of an open transaction was waited for.
+        wait: Lets time pass meanwhile.
 
     Raises:
-        StreamsError: The queue does not exist, or a transaction failed, as when another redrive
-            took over: what the ones before it have written stays, and a redrive that is begun
-            again does the rest.
+        StreamsError: The queue does not exist, or can't be read to its end, as somebody's
+            transaction stays open; or a transaction failed, as when another redrive took over:
+            what the ones before it have written stays, and a redrive that is begun again does the
+            rest.
     """
     try:
-        return _redriven(queue, admin, make_consumer, producer, wanted, now_ms)
+        return _redriven(queue, admin, make_consumer, producer, wanted, clock, wait)
     except TaskMigratedError as error:
         raise StreamsError(
             f"another redrive of queue {queue!r} has begun since, and this one ends (or the broker "
@@ -183,14 +213,16 @@ def _redriven(
     make_consumer: Callable[[], RestoreConsumerPort],
     producer: ProducerPort | None,
     wanted: Callable[[ConsumedMessage], bool],
-    now_ms: int,
+    clock: Clock,
+    wait: Wait,
 ) -> Redriven:
     if producer is not None:
         _fence(producer)
     reader = QueueReader(queue, admin, make_consumer)
+    reader.wait_for_all(clock, wait)
     done, counts = reader.redriven(), admin.partition_counts()
     written, left, before = Counter[str](), Counter[str](), 0
-    transaction = _Transaction(queue, producer, now_ms)
+    transaction = _Transaction(queue, producer, clock.now_ms())
     with closing(reader.letters()) as letters:
         for message in letters:
             if not wanted(message):
@@ -264,6 +296,26 @@ def _fence(producer: ProducerPort) -> None:
                 raise
         else:
             return
+
+
+def _open_transactions(begun: Mapping[TopicPartition, int]) -> str | None:
+    """Return where transactions are open, by the offsets at which they begin; None for none."""
+    places = ", ".join(f"{at} from offset {offset} on" for at, offset in begun.items())
+    return f"open transactions in the queue: {places}" if places else None
+
+
+def _still_open(told: str, begun: Mapping[TopicPartition, int]) -> str:
+    (topic, partition), offset = next(iter(begun.items()))
+    where = f"--topic {topic} --partition {partition}"
+    return (
+        f"{told}. They were not over within {_STABLE_WITHIN_S:.0f} s, and behind them may stand "
+        "which letters were redriven: nothing was written. An application that runs ends its "
+        "transaction with its next commit, and that of one which was killed ends by its "
+        "transaction.timeout.ms: run this again then. Kafka's kafka-transactions.sh, with "
+        f"--bootstrap-server, shows whose it is (describe-producers {where}), and ends one that "
+        "nobody else ends "
+        f"(abort {where} --start-offset {offset})"
+    )
 
 
 def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int | None] | str:

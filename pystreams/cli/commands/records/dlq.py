@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ def list_causes(queue: str, *, wanted: Wanted, application: ApplicationOptions) 
     ]
     columns = ("topic", "exception", "records", "redriven")
     show_table(columns, rows, right=("records", "redriven"))
+    _tell_unread(reader)
 
 
 @dlq.command()
@@ -122,11 +124,13 @@ def show(queue: str, *, wanted: Wanted, limit: int | None, application: Applicat
       pystreams dlq show orders-dead --exception ZeroDivisionError --dev
     """
     with streams_errors_as_exit_codes():
-        letters = _letters(_reader(queue, _clients(application)), wanted)
+        reader = _reader(queue, _clients(application))
+        letters = _letters(reader, wanted)
         for number, (message, headers) in enumerate(letters, 1):
             sys.stdout.write(_line(message, headers) + "\n")
             if number == limit:
                 return
+    _tell_unread(reader)
 
 
 @dlq.command()
@@ -152,7 +156,8 @@ def redrive(
 
     To the partition they were in, with their key, value, timestamp and headers. Each letter is
     written back once, whoever runs this and however often: killed in the middle, it is run again.
-    A record that fails again is a new letter.
+    A record that fails again is a new letter. While somebody's transaction is open in QUEUE, this
+    waits, up to a minute.
 
     In EXPR, `data` is the value as JSON, None if it is none; `attempt` how often the record was
     redriven before; `headers` has the last of each name, `all_headers` all, as pairs.
@@ -180,12 +185,32 @@ def redrive(
                 lambda: clients.history_consumer(_NAME),
                 producer,
                 is_meant,
-                SystemClock().now_ms(),
+                SystemClock(),
+                _Waiting().wait,
             )
         finally:
             if producer is not None:
                 producer.close()
     _tell(done, "Would redrive" if dry_run else "Redrove")
+
+
+class _Waiting:
+    """Waits, and says once what for."""
+
+    _is_told = False
+
+    def wait(self, what: str, pause_s: float) -> None:
+        if not self._is_told:
+            click.echo(f"Waiting for {what}", err=True)
+        self._is_told = True
+        time.sleep(pause_s)
+
+
+def _tell_unread(reader: QueueReader) -> None:
+    """Say what is not among the letters, and whose marks are not known."""
+    unread = reader.unread()
+    if unread is not None:
+        click.echo(f"Not looked at, behind {unread}", err=True)
 
 
 def _tell(done: Redriven, did: str) -> None:
