@@ -10,7 +10,7 @@ after its end, and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,7 @@ def export(
         output: An empty directory, or one that is not there yet; to be reached by this path from
             all workers.
         stores: Names of the stores; none for all that have a changelog.
-        options: More options of Spark's Kafka reader, such as `kafka.security.protocol`.
+        options: More options of Spark's Kafka reader, such as `kafka.fetch.max.bytes`.
         master: Spark's master; see `session.spark_session`.
         spark_conf: More of Spark's configuration.
 
@@ -93,6 +93,7 @@ def export(
         TopologyError: There is no such store, or it has no changelog.
         MissingChangelogError: A changelog topic does not exist: the application has never run.
         ExportError: The directory is not empty, or Spark failed.
+        ConfigError: Spark's Kafka reader can't reach brokers as the configuration says.
         SparkNotAvailableError: pyspark or Java is missing.
         BrokerNotAvailableError: No broker answered.
     """
@@ -108,13 +109,13 @@ def export(
     changelogs = changelogs_of(plan, num_partitions, stores)
     if not changelogs:
         raise ExportError("the topology has no store with a changelog: there is nothing to export")
+    source = KafkaSource(own.bootstrap_servers, admin, options=options or {}, config=own)
+    source.connector_options()
     directory = ExportDirectory(local_path(output))
     directory.begin([changelog.store for changelog in changelogs])
     points = _points_now(plan, changelogs, num_partitions, clients, own)
     begun_ms = SystemClock().now_ms()
-    source = KafkaSource(
-        own.bootstrap_servers, admin, end=KafkaBound(points.ends), options=options or {}
-    )
+    source = replace(source, end=KafkaBound(points.ends))
     with kafka_session(master, spark_conf) as spark:
         done = _Export(changelogs, points, source, directory, own).run(spark)
     identity = BackfillIdentity.of(plan, {}, {}, {})

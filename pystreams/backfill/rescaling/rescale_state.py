@@ -85,6 +85,7 @@ def rescale(
         MissingChangelogError: A changelog topic does not exist.
         TopologyError: Partition counts do not fit the topology.
         StagingError: The directory holds something else, or another process uses it.
+        ConfigError: Spark's Kafka reader can't reach brokers as the configuration says.
         SparkNotAvailableError: pyspark or Java is missing.
         BrokerNotAvailableError: No broker answered.
     """
@@ -102,7 +103,8 @@ def rescale(
         started_ms = directory.begin(identity, SystemClock().now_ms())
         if not (directory.path / "manifest.json").is_file():
             servers, admin = old.bootstrap_servers, clients.admin()
-            source = KafkaSource(servers, admin, options=settings.options)
+            source = KafkaSource(servers, admin, options=settings.options, config=old)
+            source.connector_options()
             staging = Staging(move.plan, move.begins, source, directory, identity, started_ms)
             with kafka_session(master, spark_conf) as spark:
                 staging.run(spark)

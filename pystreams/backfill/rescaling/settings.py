@@ -18,7 +18,7 @@ class RescaleSettings:
             with another one is refused. Planning alone takes them for the topics' own.
         created_again: Topics that were deleted and created again, and hold nothing that the old
             application has processed: they are read from their beginning.
-        options: More options of Spark's Kafka reader, such as `kafka.security.protocol`.
+        options: More options of Spark's Kafka reader, such as `kafka.fetch.max.bytes`.
     """
 
     to_application_id: str

@@ -26,6 +26,7 @@ from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HISTORY_TYPE
 from pystreams.backfill.plan.stages import merges_history
+from pystreams.backfill.sources.connector_security import security_options
 from pystreams.backfill.sources.history import (
     History,
     HistoryError,
@@ -83,9 +84,11 @@ class KafkaSource:
         admin: Asks the brokers for topics and offsets.
         start: Where partitions begin, as far as not at their first offset.
         end: Where they end (the record there is not read), as far as not at their end now.
-        options: More options of Spark's reader, such as `kafka.security.protocol`; a backfill in
-            which no stage needs the reader refuses them.
+        options: More options of Spark's reader, such as `kafka.fetch.max.bytes`; a
+            backfill in which no stage needs the reader refuses them.
         reader: Reads partitions within the workers; None leaves all to Spark's reader.
+        config: The configuration by whose TLS and login Spark's reader reaches the brokers; None
+            leaves both to the options.
     """
 
     bootstrap_servers: str
@@ -95,6 +98,7 @@ class KafkaSource:
     options: Mapping[str, str] = field(default_factory=dict)
     reader: PartitionReader | None = None
     waiting: Waiting = REAL_WAITING
+    config: StreamsConfig | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -126,6 +130,7 @@ class KafkaSource:
             end or KafkaBound(),
             options or {},
             KafkaPartitionReader(own),
+            config=own,
         )
 
     @property
@@ -145,6 +150,7 @@ class KafkaSource:
 
         Raises:
             HistoryError: The backfill sets an option itself, or nothing needs the connector.
+            ConfigError: The connector can't reach brokers as the configuration says.
             BrokerNotAvailableError: No broker answered.
             TopologyError: The topology can't run as a backfill.
         """
@@ -157,7 +163,27 @@ class KafkaSource:
                 "configuration. Leave the option out; what clients are to be told, such as "
                 "security.protocol, goes into the configuration, in librdkafka's names"
             )
+        if is_needed:
+            self.connector_options()
         return is_needed
+
+    def connector_options(self) -> dict[str, str]:
+        """Return with what Spark's reader reaches the brokers, and reads: the user's, and ours.
+
+        Raises:
+            HistoryError: The user gives an option that is ours.
+            ConfigError: Java's client can't be told what the configuration says.
+        """
+        self._refuse_fixed_options()
+        security = {} if self.config is None else security_options(self.config, self.options)
+        return {
+            "failOnDataLoss": "true",
+            **security,
+            **self.options,
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "kafka.isolation.level": "read_committed",
+            "includeHeaders": "true",
+        }
 
     def _merges_history(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
         counts = self.admin.partition_counts()
@@ -312,11 +338,7 @@ class KafkaSource:
         first = {str(number): has.first for number, has in bounds.items()}
         end = {str(number): has.end for number, has in bounds.items()}
         options = {
-            "failOnDataLoss": "true",
-            **self.options,
-            "kafka.bootstrap.servers": self.bootstrap_servers,
-            "kafka.isolation.level": "read_committed",
-            "includeHeaders": "true",
+            **self.connector_options(),
             "assign": json.dumps({topic: list(bounds)}),
             "startingOffsets": json.dumps({topic: first}),
             "endingOffsets": json.dumps({topic: end}),

@@ -133,7 +133,7 @@ connector_option = click.option(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="An option of Spark's Kafka reader, such as kafka.security.protocol=SASL_SSL.",
+    help="An option of Spark's Kafka reader, such as kafka.fetch.max.bytes=1000000.",
 )
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from tests.broker.application import Application
 from tests.broker.backfill.spark_processes import OPTIONS_FOR_FEW_ROWS
 from tests.broker.reading import produce, read_all
 from tests.broker.security.credentials import CREDENTIALS
-from tests.broker.security.secured_broker import USER, SecuredBroker
+from tests.broker.security.secured_broker import PASSWORD, USER, SecuredBroker
 from tests.broker.security.token_endpoint import token_endpoint
 from tests.variants import first_of
 
@@ -126,3 +127,25 @@ def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
     way.ran(*words, *OPTIONS_FOR_FEW_ROWS, "--output", str(tmp_path / "staged"))
 
     assert counted(secured, name)[-1] == 2
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("way", first_of("SCRAM-SHA-512", "PLAIN", "mTLS"), indirect=True)
+def test_an_export_reaches_brokers_as_the_application_does(
+    secured: SecuredBroker, way: Secured, tmp_path: Path
+) -> None:
+    """It reads through Spark's Kafka connector, whose client is Java's."""
+    name, application = way.application.id, way.application
+    produce(secured.plaintext, f"{name}-in", [(b"a", b"1"), (b"a", b"2")])
+    with application.running("--config", str(way.file)) as running:
+        running.wait_until(lambda: counted(secured, name)[-1:] == [2], "the count")
+        running.stop()
+    exported = tmp_path / "exported"
+
+    words = ("export", str(way.topology), "--master", "local[1]")
+    told = way.ran(*words, *OPTIONS_FOR_FEW_ROWS, "--output", str(exported))
+
+    rows = parquet.read_table(exported / "counts").to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == [("alice", 2)]
+    assert PASSWORD not in told

@@ -187,7 +187,7 @@ class _Backfill:
             check_begun(self._path, begun, self._plan, self._configuration, known)
         options = pairs(self._history.options, "--option")
         servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
-        return KafkaSource(servers, self._admin, start, end, options, reader)
+        return KafkaSource(servers, self._admin, start, end, options, reader, config=self._config)
 
     def _archive(self) -> ArchiveSource:
         from pystreams.backfill import ArchiveSource
