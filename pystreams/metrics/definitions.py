@@ -231,8 +231,9 @@ def _task() -> Iterator[MetricDefinition]:
     yield gauge(
         "records-lag",
         "Records known to wait for the task, on the broker or in the task; missing while nothing "
-        "is known (Kafka: of the consumer, by partition). A second old at most; of a thread's "
-        "partitions that rest, 200 a second are looked at.",
+        "is known (Kafka: of the consumer, by partition). A second old at most, half a minute "
+        "where fetches have no answers; of a thread's partitions that rest, 200 a second are "
+        "looked at.",
     )
     yield gauge(
         "records-lag-time",

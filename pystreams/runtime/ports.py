@@ -67,9 +67,7 @@ class ConsumerPort(Protocol):
         """Set where assigned partitions are read from and resume them.
 
         May be called again to read them from elsewhere; nothing fetched before is returned then.
-
-        Args:
-            positions: The next offset to read; None applies the partition's reset policy.
+        None instead of the next offset to read applies the partition's reset policy.
 
         Raises:
             RetriableClientError: No answer in time; call again.
@@ -101,10 +99,13 @@ class ConsumerPort(Protocol):
         """
 
     def known_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records the broker holds beyond the last one polled.
+        """Return how many records the broker holds beyond the last one polled, or None if unknown.
 
-        From what fetches have told, without a request; None when nothing is known yet.
+        As fetches and `note_ends` have told, without a request.
         """
+
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Take where partitions end, as brokers have said meanwhile; fetches may know of more."""
 
     def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
         """Return whether the broker now holds nothing beyond the last records polled.
@@ -130,8 +131,7 @@ class ConsumerPort(Protocol):
     def close(self, *, leave: bool = False) -> None:
         """Release the client; runs the listener for what is still assigned.
 
-        Args:
-            leave: Whether a static member leaves the group, too. Others always do.
+        A static member leaves the group only where `leave` says so; others always do.
         """
 
 
@@ -298,10 +298,9 @@ class AdminPort(Protocol):
         """
 
     def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
-        """Delete topics; those that do not exist count as deleted.
+        """Delete topics; return those that could not be, with the reason.
 
-        Returns:
-            Those that could not be deleted, with the reason.
+        Those that do not exist count as deleted.
         """
 
     def offset_ranges(

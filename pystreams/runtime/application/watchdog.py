@@ -223,6 +223,7 @@ def _of_task(task: TaskMetadata, since_ms: float, *, is_standby: bool) -> Troubl
     partitions = ", ".join(map(str, task.partitions))
     text = (
         f"of {partitions} {waiting}: it waits for another of its partitions (max.task.idle.ms), "
-        "for answers or a retry, or for a transaction of somebody else that stays open"
+        "for answers or a retry, or for a transaction of somebody else that stays open; or the "
+        "partition's broker does not answer fetches"
     )
     return Trouble(TroubleKind.STALLED_TASK, str(task.task_id), text, since_ms)

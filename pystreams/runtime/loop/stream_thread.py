@@ -42,6 +42,7 @@ from pystreams.runtime.loop.membership.group_watch import GroupWatch
 from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
+from pystreams.runtime.loop.reports.asked_ends import AskedEnds
 from pystreams.runtime.loop.reports.statistics import ThreadStatistics
 from pystreams.runtime.loop.reports.summary_line import SummaryLine
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
@@ -122,6 +123,7 @@ class StreamThread:
             unread_partitions=lambda: self._group.unread_partitions,
             clock=parts.clock,
         )
+        self._ends = AskedEnds(parts, self._manager, lambda: self._consumer)
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._waiting = WaitingForPartitions(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
@@ -238,6 +240,7 @@ class StreamThread:
             self._processing.punctuate(now_ms)
         self._maybe_commit()
         self._input.balance(batches)
+        self._ends.check()
         self._report.publish_if_due()
         self._summary.log_if_due(self._report.latest)
         return processed
@@ -346,6 +349,7 @@ class StreamThread:
             self._manager.close_all,
             self._manager.standbys.close,
             self._report.publish,
+            self._ends.close,
             lambda: self._consumer.close(leave=self._leaves),
             self._restorer.close,
             self._producers.close,

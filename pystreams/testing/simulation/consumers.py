@@ -52,6 +52,7 @@ class SimulatedConsumer:
         self._known_ends: dict[TopicPartition, int] = {}
         self._leaving = False
         self._closed = False
+        self._fetches = True
         self._polls_heard = -1  # Counts down to the last one; below 0 there is none.
 
     # ------------------------------------------------------------------ group
@@ -87,6 +88,10 @@ class SimulatedConsumer:
     def grow_deaf(self) -> None:
         """Do what the group asks for once more, and never hear of it again."""
         self._polls_heard = 1
+
+    def fetch_in_vain(self) -> None:
+        """Have no answers to fetches any more; all others come."""
+        self._fetches = False
 
     def member_id(self) -> str:
         """Return its id in the group; empty when it is in none."""
@@ -202,7 +207,7 @@ class SimulatedConsumer:
     # ------------------------------------------------------------------ records
 
     def _fetch(self, max_records: int) -> list[PartitionBatch]:
-        if self._faults.happens(self._faults.rates.empty_poll):
+        if not self._fetches or self._faults.happens(self._faults.rates.empty_poll):
             return []
         left = max_records
         if self._faults.happens(self._faults.rates.short_poll):
@@ -259,6 +264,11 @@ class SimulatedConsumer:
         """Return what the last fetch told."""
         end, position = self._known_ends.get(partition), self._positions.get(partition)
         return None if end is None or position is None else max(end - position, 0)
+
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Take what brokers have said."""
+        for partition in ends.keys() & self._positions.keys():
+            self._known_ends[partition] = max(self._known_ends.get(partition, 0), ends[partition])
 
     def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
         """Return whether nothing lies beyond the positions; an answer may be lost."""

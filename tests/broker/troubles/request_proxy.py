@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 PRODUCE = 0
+FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
 OFFSET_FETCH = 9

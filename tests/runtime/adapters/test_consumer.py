@@ -15,6 +15,7 @@ from pystreams.runtime.adapters.consuming.paused_partitions import HeldLimits, P
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.queues.waiting_bytes import OVERHEAD_BYTES
 from tests.broker.flushing import flush
+from tests.broker.troubles.request_proxy import FETCH, RequestProxy
 from tests.runtime.adapters.application import (
     Application,
     Listener,
@@ -29,6 +30,7 @@ from tests.runtime.adapters.application import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 
 POLL_S = 60.0
@@ -573,6 +575,27 @@ def test_lag_is_known_without_a_request(application: Application) -> None:
     assert consumer.known_lag(full) == 90
     until(lambda: consumer.poll(100, 0.1) is None or consumer.known_lag(empty) is not None)
     assert consumer.known_lag(empty) == 0
+
+
+def test_ends_that_brokers_tell_are_lag_where_fetches_have_no_answers(
+    broker: DevelopmentBroker, make_application: Callable[[dict[str, Any]], Application]
+) -> None:
+    proxy = RequestProxy(broker.bootstrap_servers)
+    application = make_application({"bootstrap.servers": proxy.bootstrap_servers})
+    topic = application.topic(partitions=2)
+    application.fill(topic, 60, 0)
+    consumer, (full, other) = _assigned(application, topic)
+    proxy.keep_next(FETCH, 1_000_000, cuts=False)
+    consumer.start_at({full: 60, other: 0})
+    application.fill(topic, 40, 0)
+    try:
+        assert not consumer.poll(100, 0.5)
+        assert not consumer.known_lag(full)
+
+        consumer.note_ends({full: 100, other: 0})
+        assert [consumer.known_lag(at) for at in (full, other)] == [40, 0]
+    finally:
+        proxy.close()
 
 
 def test_markers_of_transactions_are_not_lag(exactly_once: Application) -> None:

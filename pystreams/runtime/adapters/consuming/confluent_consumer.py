@@ -199,6 +199,7 @@ class ConfluentConsumer:
         self._moves.forget(partitions)
         for partition in partitions:
             self._positions.forget(partition)
+            self._unread.forget(partition)
         self._splitter.assign(self._positions.assigned)
 
     def _call(self, tell: Callable[[RebalanceListener], None]) -> None:
@@ -355,6 +356,10 @@ class ConfluentConsumer:
     def known_lag(self, partition: TopicPartition) -> int | None:
         """Return how many records the broker holds beyond the last one polled."""
         return self._unread.known(partition) if self._commits.settled(0.0) else None
+
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Take where partitions end, as brokers have said meanwhile."""
+        self._unread.note_ends(ends)
 
     def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
         """Return whether the broker, asked now, holds nothing beyond the last records polled."""

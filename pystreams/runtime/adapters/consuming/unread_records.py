@@ -33,17 +33,28 @@ class UnreadRecords:
     stopped: Mapping[TopicPartition, int]
     paused: PausedPartitions
     _ask_again_s: float = field(default=0.0, init=False)
+    # Where brokers said that partitions end: fetches may have no answers.
+    _told_ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
 
     def known(self, partition: TopicPartition) -> int | None:
-        """Return how many there are by what fetches have told; None when that is nothing yet."""
+        """Return how many there are by what brokers have told; None when that is nothing yet."""
         start = self.started.get(partition)
         if start is None:
             return None
-        _, end = self.client.get_watermark_offsets(theirs(partition), cached=True)
+        _, fetched = self.client.get_watermark_offsets(theirs(partition), cached=True)
+        end = max(fetched, self._told_ends.get(partition, fetched))
         if end < start:
             return None
         behind = max(end - self._position(partition, start), 0)
         return behind + self.paused.held_records(partition)
+
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Take where assigned partitions end."""
+        self._told_ends.update((at, end) for at, end in ends.items() if at in self.started)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Let go of a partition."""
+        self._told_ends.pop(partition, None)
 
     def is_none_now(self, partition: TopicPartition) -> bool:
         """Return whether there are none, by what the broker says now; False without an answer."""
