@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -219,6 +221,82 @@ def test_reading_changes_no_file(host: Host) -> None:
 
     after = {path: path.read_bytes() for path in host.directory.rglob("*") if path.is_file()}
     assert after == files
+
+
+@pytest.fixture
+def shown() -> Iterator[Host]:
+    """A store in a directory that any user may read, and none but root may write."""
+    with tempfile.TemporaryDirectory() as name:
+        host = Host(Path(name))
+        host.fill("counts", put_counts(a=1))
+        for path in (Path(name), *Path(name).rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        yield host
+        for path in Path(name).rglob("*/"):
+            path.chmod(0o755)
+
+
+@contextmanager
+def as_a_user() -> Iterator[None]:
+    """Be somebody whom modes hold for: root may read and write anywhere."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("words", [("list",), ("verify",), ("scan", "counts")])
+def test_a_directory_that_may_only_be_read_is_read(shown: Host, words: tuple[str, ...]) -> None:
+    with as_a_user():
+        answer = shown.ask(*words)
+
+    assert answer.exit_code == 0, answer.output
+    assert "counts" in answer.stdout or answer.stdout == "a\t1\n"
+    assert "DAMAGED" not in answer.output
+
+
+@pytest.mark.parametrize("words", [("list",), ("verify",), ("scan", "counts")])
+def test_no_file_is_written_anew(host: Host, words: tuple[str, ...]) -> None:
+    host.fill("counts", put_counts(a=1))
+    before = {path: path.stat().st_mtime_ns for path in host.directory.rglob("*")}
+
+    assert host.ask(*words).exit_code == 0
+
+    assert {path: path.stat().st_mtime_ns for path in host.directory.rglob("*")} == before
+
+
+@pytest.mark.parametrize("words", [("list",), ("verify",), ("scan", "counts")])
+@pytest.mark.parametrize("kept", ["*.sst", "MANIFEST-*", "CURRENT"])
+def test_a_file_that_may_not_be_read_is_named_and_is_no_damage(
+    shown: Host, words: tuple[str, ...], kept: str
+) -> None:
+    file = next(shown.directory.rglob(kept))
+    file.chmod(0)
+    with as_a_user():
+        answer = shown.ask(*words)
+
+    assert answer.exit_code == 1
+    assert f"may not read {file}" in answer.output
+    assert "amage" not in answer.output
+
+
+@pytest.mark.parametrize("words", [("list",), ("verify",), ("scan", "counts")])
+@pytest.mark.parametrize("kept", [".", "app", "app/0_0", "app/0_0/rocksdb/counts"])
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_a_directory_that_may_not_be_read_is_named(
+    shown: Host, words: tuple[str, ...], kept: str, mode: int
+) -> None:
+    (shown.directory / kept).chmod(mode)
+    with as_a_user():
+        answer = shown.ask(*words)
+
+    assert answer.exit_code == 1
+    assert f"may not read the directory {shown.directory / kept};" in answer.output
+    assert "amage" not in answer.output
 
 
 def test_damage_is_found_and_named(host: Host) -> None:

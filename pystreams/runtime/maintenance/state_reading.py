@@ -6,33 +6,28 @@ each store: RocksDB's write buffers, and what is not committed, are in that proc
 
 from __future__ import annotations
 
-import tempfile
+import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
-from pystreams.errors import (
-    StateStoreCorruptedError,
-    StateStoreError,
-    StreamsError,
-    TopologyError,
-)
+from pystreams.errors import StreamsError, TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.serdes import Serde, readers_deserializer
+from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
-from pystreams.stores.engines.rocksdb.inspection import linked_copy
-from pystreams.stores.engines.rocksdb.metadata import read_metadata
+from pystreams.stores.engines.rocksdb.inspection import opened_copy
+from pystreams.stores.engines.rocksdb.metadata import read_metadata_of_copy
 from pystreams.stores.files.metadata import CHANGELOG_ID, POSITION, RESERVED, RESTORED, unpack_long
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _ROCKSDB = "rocksdb"
-_COPIES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ class StoreOnDisk:
         Raises:
             StateStoreError: It can't be read, or is damaged.
         """
-        held = read_metadata(self.name, self.directory)
+        held = read_metadata_of_copy(self.name, self.directory)
         return {
             name.decode(): int(unpack_long(packed)[0])
             for name, packed in held.items()
@@ -74,7 +69,7 @@ class StoreOnDisk:
         Raises:
             StateStoreError: As `changelog_offsets`.
         """
-        packed = read_metadata(self.name, self.directory).get(POSITION)
+        packed = read_metadata_of_copy(self.name, self.directory).get(POSITION)
         return Position() if packed is None else Position.deserialize(packed)
 
     def restored_since(self) -> bool:
@@ -83,7 +78,7 @@ class StoreOnDisk:
         Raises:
             StateStoreError: As `changelog_offsets`.
         """
-        return RESTORED in read_metadata(self.name, self.directory)
+        return RESTORED in read_metadata_of_copy(self.name, self.directory)
 
 
 class StoredEntry(NamedTuple):
@@ -130,10 +125,11 @@ def stores_in(directory: Path) -> list[StoreOnDisk]:
     """Return the stores below a directory: `state.dir`, an application's in it, or a task's.
 
     Raises:
-        StreamsError: There is none.
+        StreamsError: There is none, or a directory may not be read.
     """
     found = []
     for depth in ("", "*/", "*/*/"):
+        _refuse_unreadable(directory.absolute(), f"{depth}{_ROCKSDB}/*")
         for path in directory.absolute().glob(f"{depth}{_ROCKSDB}/*/CURRENT"):
             store = path.parent
             task = store.parent.parent
@@ -148,6 +144,30 @@ def stores_in(directory: Path) -> list[StoreOnDisk]:
             "application in it, or that of a task. Stores in memory have no files"
         )
     return sorted(found, key=lambda store: (store.application, store.name, store.task_id))
+
+
+def _refuse_unreadable(directory: Path, pattern: str) -> None:
+    """Refuse directories of which a search would tell nothing.
+
+    Args:
+        pattern: Of the directories of stores, below that one.
+    """
+    way = pattern.split("/")
+    for depth in range(len(way) + 1):
+        searched = "/".join(way[:depth])
+        for path in directory.glob(searched) if searched else (directory,):
+            try:
+                if path.is_dir():
+                    os.scandir(path).close()
+                    # Who may list it may not go through it, perhaps; a Path drops the dot.
+                    os.stat(f"{path}/.")  # noqa: PTH116
+            except PermissionError as error:
+                raise StreamsError(
+                    f"this process may not read the directory {path}; run it as a user who may, or "
+                    "correct its owner and mode"
+                ) from error
+            except OSError:  # It is gone.
+                continue
 
 
 class StateReader:
@@ -229,49 +249,28 @@ class StateReader:
                     -1 if offset is None else offset,
                 )
 
-    @contextmanager
-    def _opened(self, stored: StoreOnDisk) -> Iterator[Any]:
-        """Open a copy of a store whose files are links; it goes when the block ends."""
+    def _opened(self, stored: StoreOnDisk) -> AbstractContextManager[StateStore]:
+        """Return what opens a copy of a store; see `opened_copy`."""
         environment = StoreEnvironment(
             application_id=stored.application,
             default_key_serde=self._config.default_key_serde,
             default_value_serde=self._config.default_value_serde,
         )
-        with tempfile.TemporaryDirectory(prefix="pystreams-state-") as place:
-            for attempt in range(1, _COPIES_MAX + 1):
-                task_directory = Path(place, str(attempt))
-                store = self._builder.build()
-                context = StateStoreContext(
+
+        def opened(copy: Path) -> StateStore:
+            store = self._builder.build()
+            store.init(
+                StateStoreContext(
                     environment=environment,
                     task_id=stored.task_id,
-                    task_directory=task_directory,
+                    task_directory=copy.parent.parent,
                     changelog=OutputBuffer(self._topic) if self._builder.logging else None,
                     changelog_topic=self._topic,
                 )
-                try:
-                    linked_copy(stored.directory, task_directory / _ROCKSDB / stored.name)
-                    store.init(context)
-                    break
-                except (OSError, StateStoreError) as error:
-                    # The application that has it open may have moved on in the middle of it.
-                    if attempt == _COPIES_MAX:
-                        raise _unread(stored, task_directory, error) from None
-            with closing(store):
-                try:
-                    yield store
-                except StateStoreError as error:
-                    raise _unread(stored, task_directory, error) from None
+            )
+            return store
 
-
-def _unread(
-    stored: StoreOnDisk, copied_to: Path, error: OSError | StateStoreError
-) -> StateStoreError:
-    """Return what is told of a store that can't be read: of its files, not of the copy."""
-    message = f"can't be read: {error}" if isinstance(error, OSError) else error.message
-    message = message.replace(str(copied_to), str(stored.directory.parent.parent))
-    if isinstance(error, StateStoreCorruptedError):
-        return StateStoreCorruptedError(stored.name, message)
-    return StateStoreError(stored.name, message)
+        return opened_copy(stored.name, stored.directory, opened)
 
 
 def _reader(serde: Serde[Any] | None, topic: str) -> Callable[[bytes], Any]:

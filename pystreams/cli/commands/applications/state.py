@@ -90,20 +90,27 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
     from pystreams.stores.engines.rocksdb.inspection import verified
 
     configure_logging("warning", "auto")
-    damaged = 0
+    damaged = unread = 0
     with _errors_told():
         for store in stores_in(directory):
             name = f"{store.application} {store.name} {store.task_id}"
             try:
                 counts = verified(store.name, store.directory)
-            except StateStoreError as error:
+            except StateStoreCorruptedError as error:
                 damaged += 1
                 click.echo(f"{name}: DAMAGED: {error}")
+                continue
+            except StateStoreError as error:
+                unread += 1
+                click.echo(f"{name}: NOT READ: {error}")
                 continue
             entries = sum(count for family, count in counts.items() if family != "offsets")
             click.echo(f"{name}: whole, {entries:,} stored entries")
     if damaged:
         click.echo(f"{damaged} damaged. {_DAMAGE_CURE}", err=True)
+    if unread:
+        click.echo(f"{unread} could not be read: whether they are whole is not known", err=True)
+    if damaged or unread:
         ctx.exit(ExitCode.FAILED)
 
 
