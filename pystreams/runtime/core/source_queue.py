@@ -52,7 +52,7 @@ def queue_of_source(
 ) -> RecordQueue:
     """Return an empty queue of a partition that a compiled source reads."""
     node, topic = source.node, partition.topic
-    return RecordQueue(
+    queue = RecordQueue(
         task_id=operators.task_id,
         partition=partition,
         node=node.name,
@@ -65,6 +65,8 @@ def queue_of_source(
         extractor=node.timestamp_extractor or settings.timestamp_extractor,
         handler=settings.deserialization_handler,
     )
+    queue.call = operators.call_of(node.name)
+    return queue
 
 
 def deserializers_of(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:

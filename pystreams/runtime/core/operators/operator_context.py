@@ -63,6 +63,7 @@ class OperatorContext:
         app_configs: All of the configuration by Kafka's names.
         state_directory: The task's directory; set before the processors start.
         committed_numbers: What operators commit with the offsets; the task reads and writes it.
+        call_of: Returns the user's call that declared a node.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         idle_input: Who is told of a silent input.
@@ -114,6 +115,7 @@ class OperatorContext:
         self.warnings = RecordWarnings(task_id, record, time)
         self.called_again = self.warnings.called_again
         self._plan = plan
+        self.call_of = plan.topology.call_of
         self._settings = settings
         self._environment = settings.stores.environment
         self._outputs: dict[tuple[str, int | None], OutputBuffer] = {}
@@ -264,7 +266,7 @@ class OperatorContext:
         context = replace(self._error_context("processing", node), attempts=attempts)
         if self._drops(self._settings.processing_handler, context, error):
             return
-        call = self._plan.topology.call_of(node)
+        call = self.call_of(node)
         told_by_traceback = has_users_line(error) and not isinstance(error, SerializationError)
         declared = "" if told_by_traceback else call.told()
         message = (
@@ -286,11 +288,10 @@ class OperatorContext:
         context = self._error_context("production", node)
         if self._drops(self._settings.production_handler, context, error):
             return
-        call = self._plan.topology.call_of(node)
         message = (
-            f"{self.task_id.told}: node {node!r}{call.told()} can't write what came of "
-            f"{where(context)}: "
-            f"{error}, or production.exception.handler=continue to leave such records out"
+            f"{self.task_id.told}: node {node!r}{self.call_of(node).told()} can't write what "
+            f"came of {where(context)}: {error}, or production.exception.handler=continue "
+            "to leave such records out"
         )
         raise SerializationError(
             message,

@@ -22,6 +22,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import UsersCall, has_users_line
 from pystreams.record import MAX_TIME, ConsumedMessage, Headers, offset_of
 from pystreams.runtime.core.failures.dead_letters import WaitingDeadLetters
 from pystreams.runtime.core.failures.error_context import ErrorContext
@@ -63,6 +64,7 @@ class RecordQueue:
 
     Attributes:
         node: Name of the source node.
+        call: The user's call that declared it; an empty one while nobody has set it.
         step: Feeds a record to the source's children.
         next_offset: See the module's invariants; the task sets it to the committed offset, None
             without one, until the first record.
@@ -85,6 +87,7 @@ class RecordQueue:
         "_see_headers",
         "_sizes",
         "_task_id",
+        "call",
         "dead_letters",
         "dropped",
         "next_offset",
@@ -114,6 +117,7 @@ class RecordQueue:
         self.now_ms = 0
         self._task_id = task_id
         self.node = node
+        self.call = UsersCall()
         self._deserialize_key, self._deserialize_value, self._see_headers = deserializers
         self._extractor = extractor
         self._handler = handler
@@ -297,7 +301,8 @@ class RecordQueue:
         text = (
             f"{self._task_id.told}: can't read the {part} of the record at {self.partition} "
             f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
-            f"source {self.node!r}, or deserialization.exception.handler=continue to skip it"
+            f"source {self.node!r}{self.call.told()}, or "
+            "deserialization.exception.handler=continue to skip it"
         )
         raise SerializationError(
             text,
@@ -369,10 +374,11 @@ class RecordQueue:
         self, did: str, error: Exception, record: ConsumerRecord
     ) -> ProcessingError:
         """Return the error for an extractor that failed: as in Kafka, no handler is asked."""
+        declared = "" if has_users_line(error) else self.call.told()
         text = (
-            f"{self._task_id.told}: the timestamp extractor of source {self.node!r} {did} "
-            f"on the record at {self.partition} offset {record.offset}: {error}; "
-            "let it return -1 to skip such records"
+            f"{self._task_id.told}: the timestamp extractor of source {self.node!r}"
+            f"{declared} {did} on the record at {self.partition} offset {record.offset}: "
+            f"{error}; let it return -1 to skip such records"
         )
         return ProcessingError(
             text,
