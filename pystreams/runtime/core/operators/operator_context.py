@@ -266,9 +266,8 @@ class OperatorContext:
         context = replace(self._error_context("processing", node), attempts=attempts)
         if self._drops(self._settings.processing_handler, context, error):
             return
-        call = self.call_of(node)
         told_by_traceback = has_users_line(error) and not isinstance(error, SerializationError)
-        declared = "" if told_by_traceback else call.told()
+        declared = "" if told_by_traceback else self.call_of(node).told()
         message = (
             f"{self.task_id.told}: processor {node!r}{declared} raised {type(error).__name__}"
             f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "
