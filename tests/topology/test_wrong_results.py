@@ -91,7 +91,7 @@ RETURNED = {
     "map_values_batch": (
         on_words(lambda words: words.map_values_batch(len)),
         "map_values_batch",
-        "an iterable of values, one for each that it got, and returned 1 of type int",
+        "one for each that it got, in their order, and returned 1 of type int",
     ),
     "map, two letters": (
         on_words(lambda words: words.map(lambda _key, _value: "DE")),
@@ -152,6 +152,18 @@ def test_what_was_returned_is_told_with_the_operation_and_the_users_line(
     assert told in error
     assert f" ({operation} at " in error
     assert "test_wrong_results.py:" in error
+
+
+@pytest.mark.parametrize("returned", [{"x"}, frozenset({"x"}), {"x": 1}, "x", b"x"])
+def test_what_has_no_order_and_text_are_no_results_of_a_batch(
+    builder: StreamsBuilder, drive: Any, returned: Any
+) -> None:
+    error = error_of(
+        builder, drive, on_words(lambda words: words.map_values_batch(lambda _: returned))
+    )
+
+    assert f"one for each that it got, in their order, and returned {returned!r} of type" in error
+    assert " (map_values_batch at tests/topology/test_wrong_results.py:" in error
 
 
 class Count(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.records.wrong_results import is_iterable, wrong_result
+from pystreams.topology.operators.records.wrong_results import is_in_order, wrong_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,10 @@ class _Batch:
     def _call(self, keys: list[Any], values: list[Any]) -> list[Any]:
         mapper = self._operator.mapper
         returned = mapper(keys, values) if self._operator.with_key else mapper(values)
-        if not is_iterable(returned):
-            raise wrong_result(returned, "an iterable of values, one for each that it got")
+        if not is_in_order(returned):
+            raise wrong_result(
+                returned, "an iterable of values, one for each that it got, in their order"
+            )
         results = list(returned)
         if len(results) != len(keys):
             raise ValueError(

@@ -14,7 +14,8 @@ from typing import Any
 from pystreams.kernel.user_tracebacks import has_users_line
 
 _PAIR = "a pair (key, value)"
-_NO_PAIRS = (str, bytes, bytearray, dict, set, frozenset)
+_NO_LISTS = (str, bytes, bytearray, dict, set, frozenset)
+"""Whose items are no results, or in no order."""
 
 
 def as_pair(returned: Any) -> Any:
@@ -23,7 +24,7 @@ def as_pair(returned: Any) -> Any:
     Raises:
         TypeError: It has no first and second, whatever its length.
     """
-    if isinstance(returned, _NO_PAIRS):
+    if isinstance(returned, _NO_LISTS):
         raise TypeError(f"{_told(returned)} is no pair")
     return returned
 
@@ -40,6 +41,11 @@ def is_iterable(returned: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def is_in_order(returned: Any) -> bool:
+    """Return whether a result is iterable and its items are results in an order of their own."""
+    return not isinstance(returned, _NO_LISTS) and is_iterable(returned)
 
 
 def no_pair(error: Exception, returned: Any, wanted: str = _PAIR) -> Exception:
