@@ -30,6 +30,28 @@ def test_a_record_that_is_printed_is_the_same_again(headers: Headers) -> None:
     assert record_of(line, "t", SERDES, 0) == (b"a", b'{"x":1}', 7, headers)
 
 
+@pytest.mark.parametrize("value", [None, b"null"])
+@pytest.mark.parametrize("key", [None, b"null"])
+def test_a_null_and_nothing_are_told_apart(key: bytes | None, value: bytes | None) -> None:
+    message = StaticMessage("t", 0, 5, key, value, 7)
+    serdes = TopicSerdes(JSON, JSON)
+
+    line = line_of(message, None, None)
+
+    assert record_of(line, "t", serdes, 0)[:2] == (key, value)
+
+
+@pytest.mark.parametrize("data", ['"?"', "5", '"bnVsbA"', '["bnVsbA=="]'])
+def test_what_is_no_base64_is_refused(data: str) -> None:
+    with pytest.raises(ValueError, match='"value_base64" is bytes in base64, not '):
+        record_of(f'{{"value": null, "value_base64": {data}}}', "t", SERDES, 0)
+
+
+def test_a_value_is_given_once() -> None:
+    with pytest.raises(ValueError, match="leave one out"):
+        record_of('{"value": 1, "value_base64": "bnVsbA=="}', "t", SERDES, 0)
+
+
 def test_headers_may_be_an_object() -> None:
     record = record_of('{"value": 1, "headers": {"h": "1", "none": null}}', "t", SERDES, 9)
 

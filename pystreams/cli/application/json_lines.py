@@ -1,17 +1,29 @@
 """A record as a line of JSON: what `pystreams consume --json` prints and `produce --json` takes.
 
 What is printed becomes the same record again: its key's and its value's bytes, its headers in their
-order, and its timestamp. Partition and offset are told alone.
+order, and its timestamp. Partition and offset are told alone. A key or value of bytes that are read
+as nothing, such as the null of JSON, has its bytes beside it: a tombstone has none.
 """
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from pystreams.cli.application.topic_serdes import TopicSerdes
 from pystreams.record import MAX_TIME, ConsumedMessage, Headers, ProducedRecord
+from pystreams.serdes import Serde
 
-_FIELDS = ("key", "value", "timestamp", "headers", "partition", "offset")
+_FIELDS = (
+    "key",
+    "key_base64",
+    "value",
+    "value_base64",
+    "timestamp",
+    "headers",
+    "partition",
+    "offset",
+)
 """Nothing follows of the last two."""
 
 
@@ -31,6 +43,9 @@ def line_of(message: ConsumedMessage, key: Any, value: Any) -> str:
         "key": plain_of_value(key),
         "value": plain_of_value(value),
     }
+    for part, read, data in (("key", key, message.key()), ("value", value, message.value())):
+        if read is None and data is not None:
+            record[f"{part}_base64"] = base64.b64encode(data).decode()
     if headers := message.headers():
         record["headers"] = [[name, plain_of_value(data)] for name, data in headers]
     return json_of_value(record).decode()
@@ -48,25 +63,38 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     """
     import orjson
 
-    from pystreams.readable_values import bytes_of_json
-
     record: Any = orjson.loads(line)
     if not isinstance(record, dict) or "value" not in record:
         raise ValueError('with --json a line is an object with "value", and "key" if it has one')
     if unknown := sorted(record.keys() - _FIELDS):
         raise ValueError(f"{unknown[0]!r} is no field of a record: there are {', '.join(_FIELDS)}")
-    key, value, timestamp = record.get("key"), record["value"], record.get("timestamp", time_ms)
+    timestamp = record.get("timestamp", time_ms)
     if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
         raise ValueError(
             '"timestamp" is a whole number, 0 or more: milliseconds since the epoch, not '
             f"{orjson.dumps(timestamp).decode()}"
         )
     return (
-        None if key is None else bytes_of_json(key, serdes.key, topic),
-        None if value is None else bytes_of_json(value, serdes.value, topic),
+        _bytes_of(record, "key", serdes.key, topic),
+        _bytes_of(record, "value", serdes.value, topic),
         timestamp,
         _headers_of(record.get("headers") or ()),
     )
+
+
+def _bytes_of(record: dict[str, Any], part: str, serde: Serde[Any], topic: str) -> bytes | None:
+    """Return the bytes of a key or value; None if the record has none."""
+    from pystreams.readable_values import bytes_of_json
+
+    value, data = record.get(part), record.get(f"{part}_base64")
+    if data is None:
+        return None if value is None else bytes_of_json(value, serde, topic)
+    if value is not None:
+        raise ValueError(f'"{part}_base64" is for what "{part}" can\'t say: leave one out')
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f'"{part}_base64" is bytes in base64, not {data!r}') from None
 
 
 def _headers_of(headers: Any) -> Headers:

@@ -79,7 +79,8 @@ def consume(
     ends; --follow waits for more. Partitions come one beside the other, each in its order. A line
     is a record: its key, a tab, its value; only the value where the key is null; "null" for a
     tombstone. It joins no group and commits nothing. With --json headers are pairs in their order,
-    bytes that are no text {"base64": "..."}, and numbers that JSON has not "NaN" or "Infinity".
+    bytes that are no text {"base64": "..."}, and numbers that JSON has not "NaN" or "Infinity"; a
+    "value_base64" tells a null of JSON from a tombstone.
 
     \b
     Exit codes:
