@@ -36,6 +36,16 @@ def test_an_application_is_written_under_its_name(
     assert "$" not in Path("orders/README.md").read_text()
 
 
+def test_a_directory_with_a_blank_is_told_as_a_shell_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    answer = CliRunner().invoke(new, ["orders", "--directory", "a b"])
+
+    assert "cd 'a b'\n" in answer.output
+
+
 def test_its_configuration_of_production_is_one(tmp_path: Path) -> None:
     CliRunner().invoke(new, ["orders", "--directory", str(tmp_path / "a" / "b")])
     config = StreamsConfig.of(

@@ -59,10 +59,10 @@ What prometheus_client measures of the process, such as `process_resident_memory
 as well on Linux.
 
 **Differs from Kafka.** RocksDB's memory is shared by all stores, so its metrics are the client's;
-RocksDB's statistics are not read. Metrics of processor nodes, byte counts of topics and ratios of
-the thread's time are missing, and topic metrics have no `processor-node-id`. `restore-*` of a store
-times batches of changelog records, not the opening of the store. Queries from other threads are not
-metered."""
+RocksDB's statistics are not read. Metrics of processor nodes other than those below, byte counts of
+topics and ratios of the thread's time are missing, and topic metrics have no `processor-node-id`.
+`restore-*` of a store times batches of changelog records, not the opening of the store. Queries
+from other threads are not metered."""
 
 
 def reference_page() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -53,7 +54,7 @@ def new(name: str, *, directory: Path | None) -> None:
     with streams_errors_as_exit_codes():
         written = _write(place, {"name": name, "version": installed_version()})
     click.echo(f"Created {place}: {', '.join(written)}\n")
-    click.echo(f"  cd {place}\n  pystreams run topology.py --dev\n")
+    click.echo(f"  cd {shlex.quote(str(place))}\n  pystreams run topology.py --dev\n")
     click.echo("and in another terminal, there:\n")
     click.echo(f"  pystreams produce topology.py {name}-lines --dev --from-file lines.txt")
 

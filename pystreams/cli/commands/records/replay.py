@@ -17,7 +17,7 @@ from pystreams.cli.options.groups import (
     grouped,
     topology_argument,
 )
-from pystreams.cli.options.times import span_ms, time_ms
+from pystreams.cli.options.times import time_before_ms, time_ms
 from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
     if wanted.last is not None:
         if wanted.begin is not None or wanted.end is not None:
             raise click.UsageError("--last says where the slice begins and ends: leave the others")
-        return SliceBounds(from_ms=now_ms - span_ms(wanted.last, "--last"))
+        return SliceBounds(from_ms=time_before_ms(wanted.last, "--last", now_ms))
     if wanted.begin is None and not state.changelogs:
         raise click.UsageError("where does the slice begin? Say --from TIME or --last SPAN")
     begin = None if wanted.begin is None else time_ms(wanted.begin, "--from", now_ms)
