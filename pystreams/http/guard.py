@@ -27,7 +27,7 @@ class Guard:
 
     def __init__(self, inside: ASGIApp, token: str | None) -> None:
         self._inside = inside
-        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
@@ -39,12 +39,13 @@ class Guard:
 
     def refusal_of(self, headers: Mapping[bytes, bytes]) -> RequestError | None:
         """Return why who asks with these headers (names in lower case) is refused, None if not."""
-        if self._expected is None:
+        if self._token is None:
             return _refused_host(headers.get(b"host", b"").decode("latin-1"))
-        sent = headers.get(b"authorization", b"")
-        if hmac.compare_digest(sent, self._expected):
+        scheme, _, sent = headers.get(b"authorization", b"").partition(b" ")
+        is_bearer = scheme.lower() == b"bearer"  # In any case, by RFC 9110.
+        if is_bearer and hmac.compare_digest(sent.strip(b" "), self._token):
             return None
-        if sent.startswith(b"Bearer ") and sent.strip() != b"Bearer":
+        if is_bearer and sent.strip():
             return RequestError(
                 401, "the token is another one than the server's (that in its --http-token-file)"
             )
@@ -55,7 +56,7 @@ class Guard:
             return RequestError(414, f"the address is longer than {MAX_ADDRESS_BYTES} bytes")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             return RequestError(431, f"the headers are longer than {MAX_HEADER_BYTES} bytes")
-        if self._expected is not None and scope["path"] in _OPEN_PATHS:
+        if self._token is not None and scope["path"] in _OPEN_PATHS:
             return None
         return self.refusal_of(dict(scope["headers"]))
 

@@ -146,6 +146,7 @@ def test_a_token_is_asked_for_with_each_request_of_a_connection(filed: Served) -
             (b"", b"401"),
             (good, b"200"),
             (good, b"200"),
+            (b"Authorization: bearer secret\r\n", b"200"),
             (b"Authorization: Bearer wrong\r\n", b"401"),
             (b"", b"401"),
             (good, b"200"),

@@ -33,6 +33,11 @@ from tests.ports import ports_in_a_row
         ({"Authorization": "secret"}, 401),
         ({"Authorization": "Bearer sécret"}, 401),
         ({"Authorization": "Bearer secret"}, 200),
+        ({"Authorization": "bearer secret"}, 200),  # A scheme is written in any case.
+        ({"Authorization": "BEARER  secret"}, 200),
+        ({"Authorization": "bearer SECRET"}, 401),
+        ({"Authorization": "Basic secret"}, 401),
+        ({"Authorization": "Bearer"}, 401),
     ],
 )
 def test_only_who_has_the_token_is_answered(

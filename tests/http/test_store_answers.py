@@ -148,6 +148,8 @@ def test_isolation_is_as_asked(filed: Served, level: str) -> None:
         ("/v1/stores/counts", {"limit": 0}, 400, "limit is 1 to"),
         ("/v1/stores/counts", {"limit": "x"}, 400, "limit is a whole number"),
         ("/v1/stores/counts", {"order": "sideways"}, 400, "order is"),
+        ("/v1/stores/counts", {"from": "b", "to": "a"}, 400, "from is above to"),
+        ("/v1/stores/by-length", {"from": "-1", "to": "5"}, 400, "negative numbers sort last"),
         ("/v1/stores/versions", {}, 400, "add /KEY"),
         (
             "/v1/stores/pairs-outer-shared-join-store",
@@ -168,6 +170,14 @@ def test_what_can_not_be_answered_is_refused_with_the_cure(
 
     assert (answer.status, answer.json()["status"]) == (status, status)
     assert told in answer.json()["detail"]
+
+
+def test_a_range_that_ends_before_it_starts_is_in_no_log(
+    filed: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    filed.ask("/v1/stores/counts", **{"from": "b", "to": "a"})
+
+    assert not caplog.records
 
 
 def test_keys_with_slashes_and_other_letters_are_asked_for(filed: Served) -> None:
