@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,15 @@ from pystreams.backfill.execution.progress import StageProgress
 from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.refused_topologies import refuse_idle_timeouts, refuse_stores
 from pystreams.backfill.plan.stages import merges_history
-from pystreams.backfill.publishing.broker_checks import refuse_used_group
+from pystreams.backfill.publishing.broker_checks import own_offsets, refuse_used_group
+from pystreams.backfill.publishing.hand_over import is_handed_over_with
 from pystreams.backfill.publishing.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.publishing.publish_results import publish
 from pystreams.backfill.publishing.publisher import Published, PublishingSettings
-from pystreams.backfill.sources.history import HistorySource, WantedTopics
+from pystreams.backfill.sources.history import HistoryError, HistorySource, WantedTopics
 from pystreams.backfill.sources.kafka_source import KafkaSource
 from pystreams.backfill.spark.connector_jars import kafka_session
 from pystreams.backfill.spark.session import require_pyspark, spark_session
@@ -37,7 +39,9 @@ from pystreams.backfill.staging.directory import (
 )
 from pystreams.backfill.teller import Teller
 from pystreams.config import Source, StreamsConfig
+from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import SystemClock
+from pystreams.runtime.cluster.publishing_mark import published_by
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
@@ -209,6 +213,35 @@ class Backfill:
             refuse_other_times(begun_asked(self.path), source.asked, self.path)
         return manifest
 
+    def handed_over_before(self, source: KafkaSource) -> bool:
+        """Return whether the group says that it was handed over with results of this very backfill.
+
+        They need not be there any more. Ends that the source does not bound are where the group was
+        handed over; where its beginnings have gone since, the history is another one.
+
+        Args:
+            source: What would be read.
+        """
+        assert self._admin is not None, "only a broker knows"
+        committed = own_offsets(self._plan, self._admin, REAL_WAITING)
+        if not any(published_by(offset.metadata) for offset in committed.values()):
+            return False
+        wanted = WantedTopics.of(self._plan, None)
+        ends = {
+            partition: offset.next_offset
+            for partition, offset in committed.items()
+            if wanted.among([partition.topic])
+            and partition.topic not in wanted.written
+            and partition.topic not in source.end.times_ms
+        }
+        end = replace(source.end, offsets={**ends, **source.end.offsets})
+        try:
+            counts, bounds = replace(source, end=end).bounds(wanted)
+        except HistoryError:
+            return False  # It does not hold that history any more.
+        identity = self._identity(BackfillPlan.of(self._plan, self._config, counts), bounds)
+        return is_handed_over_with(identity.fingerprint, committed)
+
     def run(
         self,
         make_source: Callable[[], HistorySource],
@@ -269,12 +302,8 @@ class Backfill:
 
         clock = SystemClock()
         plan = BackfillPlan.of(self._plan, self._config, history.num_partitions)
-        identity = BackfillIdentity.of(
-            self._plan,
-            plan.partitions.num_partitions,
-            plan.partitions.num_tasks,
-            history.bounds,
-            self._configuration,
+        identity = replace(
+            self._identity(plan, history.bounds),
             computed_offsets=history.computed_offsets,
             guessed_partitions=history.guessed_partitions,
         )
@@ -288,6 +317,18 @@ class Backfill:
         manifest = Manifest(identity, tuple(done), started_ms, seconds)
         staging.finish(manifest)
         return manifest
+
+    def _identity(
+        self, plan: BackfillPlan, bounds: Mapping[TopicPartition, PartitionBounds]
+    ) -> BackfillIdentity:
+        partitions = plan.partitions
+        return BackfillIdentity.of(
+            self._plan,
+            partitions.num_partitions,
+            partitions.num_tasks,
+            bounds,
+            self._configuration,
+        )
 
 
 def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: bool) -> StreamsConfig:

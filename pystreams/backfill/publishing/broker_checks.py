@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
 from pystreams.backfill.publishing.hand_over import (
+    Offsets,
     PublishingRefusedError,
     start_again,
     why_not_free,
@@ -241,11 +242,16 @@ def refuse_filled(
 
 
 def refuse_used_group(
-    plan: TopologyPlan, admin: AdminPort, waiting: Waiting, *, with_outputs: bool
+    plan: TopologyPlan,
+    admin: AdminPort,
+    waiting: Waiting,
+    *,
+    with_outputs: bool,
+    command: PublishingCommand = PublishingCommand.BACKFILL,
 ) -> None:
-    """Refuse a group that the results of a new backfill could not be published to.
+    """Refuse a group that the results of a new backfill or rescale could not be published to.
 
-    The publisher would refuse it too, but only when the backfill has run.
+    The publisher would refuse it too, but only when they are staged.
 
     Args:
         with_outputs: Whether output records are to be published too.
@@ -255,7 +261,7 @@ def refuse_used_group(
             a topic for outputs does not exist.
         BrokerNotAvailableError: No broker answered.
     """
-    group, command = plan.application_id, PublishingCommand.BACKFILL
+    group = plan.application_id
     outputs = plan.sink_topics() if with_outputs else []
     counts = admin.partition_counts(awaited=firsts_of(outputs))
     missing = [topic for topic in outputs if topic not in counts]
@@ -265,13 +271,22 @@ def refuse_used_group(
             "since they are placed by its number of partitions; or publish without outputs"
         )
     refuse_members(group, admin, waiting, command)
-    committed = waiting.until_answered(lambda: admin.committed_offsets(group))
-    own = {
-        partition: found
-        for partition, found in committed.items()
-        if plan.source_of_topic(partition.topic)
-    }
+    own = own_offsets(plan, admin, waiting)
     if own:
         raise PublishingRefusedError(why_not_free(own, command))
     changelogs = all_partitions(sorted(plan.changelogs().keys() & counts.keys()), counts)
     refuse_filled(changelogs, admin, waiting, command)
+
+
+def own_offsets(plan: TopologyPlan, admin: AdminPort, waiting: Waiting) -> Offsets:
+    """Return the offsets that a group has committed in topics that its topology reads.
+
+    Raises:
+        BrokerNotAvailableError: No broker answered.
+    """
+    committed = waiting.until_answered(lambda: admin.committed_offsets(plan.application_id))
+    return {
+        partition: found
+        for partition, found in committed.items()
+        if plan.source_of_topic(partition.topic)
+    }

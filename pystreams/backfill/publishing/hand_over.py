@@ -151,6 +151,22 @@ def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
     )
 
 
+def is_handed_over_with(fingerprint: str, committed: Offsets) -> bool:
+    """Return whether a group says that it was handed over with results of one fingerprint.
+
+    They need not be there any more. It is said until the application has committed every partition.
+
+    Args:
+        fingerprint: `BackfillIdentity.fingerprint` of what the results are of.
+    """
+    said = {published_by(offset.metadata) for offset in committed.values()} - {None}
+    return (
+        bool(said)
+        and all(each is not None and _of_one_history(each, fingerprint) for each in said)
+        and not any(is_being_published(offset.metadata) for offset in committed.values())
+    )
+
+
 def goes_on(publication: Publication, committed: Offsets) -> bool:
     """Return whether a group stands where a publication has handed it over, or further on."""
     for partition, history in publication.histories.items():

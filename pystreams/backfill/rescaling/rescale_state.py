@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.publishing.broker_checks import own_offsets, refuse_used_group
+from pystreams.backfill.publishing.hand_over import is_handed_over_with
 from pystreams.backfill.publishing.publication import (
     PartitionHistory,
     Publication,
@@ -100,6 +102,8 @@ def rescale(
     with directory.held():
         move = planned_move(topology, old, settings, clients)
         identity = _identity(move)
+        if begun_identity(directory.path) is None and _moved_before(move, identity, clients):
+            return Published(0, 0, resumed=False, was_done=True)
         started_ms = directory.begin(identity, SystemClock().now_ms())
         if not (directory.path / "manifest.json").is_file():
             servers, admin = old.bootstrap_servers, clients.admin()
@@ -119,6 +123,20 @@ def rescale(
         publisher = Publisher(publication, plan, topics, new_clients, how, waiting=waiting)
         note = PublishedNote(results.path, publication, plan, new_clients.admin(), waiting)
         return publisher.run(note=note)
+
+
+def _moved_before(move: PlannedMove, identity: BackfillIdentity, clients: ClientFactory) -> bool:
+    """Return whether this very move was done, and its staged state is not here any more.
+
+    Raises:
+        PublishingRefusedError: The new application's group is not free.
+    """
+    plan, admin = move.plan.new, clients.admin()
+    if is_handed_over_with(identity.fingerprint, own_offsets(plan, admin, REAL_WAITING)):
+        return True
+    command = PublishingCommand.RESCALE
+    refuse_used_group(plan, admin, REAL_WAITING, with_outputs=False, command=command)
+    return False
 
 
 def rescaled_publication(results: StagedResults, plan: TopologyPlan) -> Publication:

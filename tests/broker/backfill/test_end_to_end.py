@@ -155,6 +155,25 @@ def test_live_application_takes_over_from_a_backfill_killed_or_not(
         assert arena.stored(store) == arena.changelog(store)
 
 
+def test_a_backfill_that_was_published_and_removed_says_so_when_it_is_run_again(
+    arena: Arena, backfills: Backfills, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(arena.directory)
+    first = backfills.done()
+    offsets = committed_offsets(admin, arena.name)
+    write_rounds(arena, ROUNDS + 1, ROUNDS + 1)
+
+    again = backfills.done()
+    elsewhere = backfills.start("--output", str(arena.directory / "kept"))
+
+    assert "removed: they are published" in first
+    assert f"Published before: group '{arena.name}' was handed over" in again
+    assert "Spark starts" not in again
+    assert elsewhere.ended() == 1, "a data set is wanted that this can't give"
+    assert "published to this group already" in elsewhere.told()
+    assert committed_offsets(admin, arena.name) == offsets
+
+
 def test_dry_run_shows_the_stages_and_leaves_nothing(
     arena: Arena, backfills: Backfills, admin: AdminClient
 ) -> None:

@@ -85,6 +85,11 @@ def test_counts_go_on_in_more_partitions(
         assert codes.count(-signal.SIGKILL) >= kills / 2
         told = arena.told_by("rescale", old, *staging)
         assert f"application.id={new}" in told or "Moved before" in told
+        elsewhere = ("--to-application-id", new, "--output", str(tmp_path / "elsewhere"))
+        assert "Moved before" in arena.told_by("rescale", old, *elsewhere)
+        third = ("--to-application-id", fresh, "--output", str(tmp_path / "third"))
+        assert "has members" in arena.told_by("rescale", old, *third, code=1)
+        assert not (tmp_path / "third" / "begun.json").exists(), "refused before it is staged"
         running = after.start()
         arena.wait_for_rounds(2 * ROUNDS, running)
         # The new application has committed since, and goes on running.

@@ -34,6 +34,7 @@ from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
+    from pystreams.backfill.execution.backfill import Backfill
     from pystreams.backfill.sources.history import WantedTopics
     from pystreams.backfill.staging.directory import Manifest
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -141,6 +142,14 @@ class _Backfill:
 
         if self._results.dry_run:
             self._show_plan()
+            return
+        if self._published_before():
+            name = self._config.application_id
+            click.echo(
+                f"Published before: group {name!r} was handed over with the results of this "
+                "backfill, which were removed then. Start the application: pystreams run, with "
+                f"application.id={name}"
+            )
             return
         with display_for(self._log_format) as display:
             manifest = self._staged(display)
@@ -253,14 +262,27 @@ class _Backfill:
             show_plan(stages, self._plan.application_id)
             show_age(self._plan, history.newest_ms, SystemClock())
 
-    def _staged(self, display: BackfillDisplay) -> Manifest:
-        """Return the results, running what of the backfill is not staged yet."""
+    def _backfill(self) -> Backfill:
         from pystreams.backfill import PublishingSettings
         from pystreams.backfill.execution.backfill import Backfill
 
         settings = PublishingSettings(with_outputs=self._results.publish_outputs)
         publishing = settings if self._results.publish else None
-        backfill = Backfill(self._topology, self._config, self._path, publishing, self._admin)
+        return Backfill(self._topology, self._config, self._path, publishing, self._admin)
+
+    def _published_before(self) -> bool:
+        """Whether this backfill was published, and its results were removed as nobody keeps them.
+
+        Those that are there say so themselves when they are published again.
+        """
+        is_removed = self._results.output is None and not self._path.exists()
+        if not (is_removed and self._results.publish and self._history.from_kafka):
+            return False
+        return self._backfill().handed_over_before(self._kafka_source())
+
+    def _staged(self, display: BackfillDisplay) -> Manifest:
+        """Return the results, running what of the backfill is not staged yet."""
+        backfill = self._backfill()
         is_bounded = self._history.is_bounded
         complete = backfill.complete_before(self._source() if is_bounded else None)
         if complete is not None:

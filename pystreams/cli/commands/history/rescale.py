@@ -163,10 +163,13 @@ def _move(
         spark_conf=spark.conf,
     )
     _show_done(done, settings.to_application_id)
+    path = settings.output.absolute()
+    if not path.is_dir():
+        return  # Moved by an earlier run, which has removed it.
     if move.output is None:
-        StagingDirectory(settings.output.absolute()).remove()
+        StagingDirectory(path).remove()
     else:
-        click.echo(f"Staged state: {settings.output.absolute()}", err=True)
+        click.echo(f"Staged state: {path}", err=True)
 
 
 def _show_plan(plan: MovePlan) -> None:
