@@ -13,7 +13,11 @@ NOT_ASYNC = (
 
 
 def is_async(function: object) -> bool:
-    """Return whether a call of the function gives a coroutine or an asynchronous generator."""
+    """Return whether a call of the function gives a coroutine or an asynchronous generator.
+
+    Not of a plain function that calls an async one: it may well run that, whatever it wraps. Its
+    results tell.
+    """
     while isinstance(function, partial):
         function = function.func
     called = [function]

@@ -7,12 +7,22 @@ The error names the operation and the line that declares it: the traceback has n
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from pystreams import KStream, ProcessingError, Retry, StreamsBuilder
+from pystreams import (
+    FixedKeyProcessor,
+    KStream,
+    KTable,
+    ProcessingError,
+    Processor,
+    Retry,
+    StreamsBuilder,
+)
 from pystreams.serdes import STRING
 
 Declare = Callable[[StreamsBuilder], object]
@@ -232,3 +242,118 @@ def test_a_predicate_whose_result_is_neither_true_nor_false_is_an_error_of_the_r
     driver.create_input_topic("words", STRING, STRING).pipe_input("a", "x")
 
     assert driver.produced_topic_names() == set()
+
+
+async def answer_of(*_: Any) -> bool:
+    return False
+
+
+def wrapping(*given: Any) -> Any:
+    return answer_of(*given)
+
+
+functools.update_wrapper(wrapping, answer_of)
+
+
+class Calls(Processor[str, str, str, str]):
+    def process(self, record: Any) -> None:
+        return answer_of(record)
+
+
+class CallsWithFixedKey(FixedKeyProcessor[str, str, str]):
+    def process(self, record: Any) -> None:
+        return answer_of(record)
+
+
+def on_table(operation: Callable[[KTable[str, str]], object]) -> Declare:
+    return lambda builder: operation(builder.table("words", key_serde=STRING, value_serde=STRING))
+
+
+COROUTINES: dict[str, tuple[str, Declare]] = {
+    "filter": ("filter", on_words(lambda words: words.filter(lambda _, v: answer_of(v)))),
+    "filter, wrapped": ("filter", on_words(lambda words: words.filter(wrapping))),
+    "filter_not": ("filter_not", on_words(lambda words: words.filter_not(wrapping))),
+    "branch": (
+        "split",
+        on_words(lambda words: words.split().branch(wrapping).no_default_branch()),
+    ),
+    "peek": ("peek", on_words(lambda words: words.peek(wrapping))),
+    "foreach": ("foreach", on_words(lambda words: words.foreach(wrapping))),
+    "foreach, tried again": (
+        "foreach",
+        on_words(lambda words: words.foreach(wrapping, retry=Retry(on=OSError, max=1))),
+    ),
+    "map": ("map", on_words(lambda words: words.map(wrapping))),
+    "map_values": ("map_values", on_words(lambda words: words.map_values(wrapping))),
+    "map_values with the key": (
+        "map_values",
+        on_words(lambda words: words.map_values(wrapping, with_key=True)),
+    ),
+    "flat_map_values": ("flat_map_values", on_words(lambda words: words.flat_map_values(wrapping))),
+    "map_values_batch": (
+        "map_values_batch",
+        on_words(lambda words: words.map_values_batch(wrapping)),
+    ),
+    "print": ("print", on_words(lambda words: words.print(mapper=wrapping))),
+    "print of one that was made before": (
+        "print",
+        on_words(lambda words: words.map(lambda key, v: (key, answer_of(v))).print()),
+    ),
+    "process": ("process", on_words(lambda words: words.process(Calls))),
+    "process_values": (
+        "process_values",
+        on_words(lambda words: words.process_values(CallsWithFixedKey)),
+    ),
+    "filter of a table": ("filter", on_table(lambda table: table.filter(wrapping))),
+    "filter_not of a table": ("filter_not", on_table(lambda table: table.filter_not(wrapping))),
+    "map_values of a table": ("map_values", on_table(lambda table: table.map_values(wrapping))),
+    "map_values into a store": (
+        "map_values",
+        on_table(lambda table: table.map_values(wrapping, name="s", value_serde=STRING)),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", COROUTINES)
+def test_a_coroutine_that_nobody_would_await_is_an_error_of_the_record(
+    builder: StreamsBuilder, drive: Any, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    operation, declare = COROUTINES[name]
+
+    error = error_of(builder, drive, declare)
+
+    assert " a coroutine of answer_of, which nobody would await" in error
+    assert f" ({operation} at tests/topology/test_wrong_results.py:" in error
+    assert capsys.readouterr().out == ""
+
+
+def test_a_function_that_awaits_what_it_wraps_is_taken(builder: StreamsBuilder, drive: Any) -> None:
+    @functools.wraps(answer_of)
+    def awaiting(*given: Any) -> bool:
+        return asyncio.run(answer_of(*given))
+
+    words_of(builder).filter_not(awaiting).to("out", key_serde=STRING, value_serde=STRING)
+    driver = drive()
+
+    driver.create_input_topic("words", STRING, STRING).pipe_input("a", "x")
+
+    assert driver.create_output_topic("out", STRING, STRING).read_values() == ["x"]
+
+
+@pytest.mark.parametrize(("result", "kept"), [("yes", True), ("", False), (1, True), (None, False)])
+def test_what_counts_as_true_or_false_decides(
+    builder: StreamsBuilder, drive: Any, result: object, kept: bool
+) -> None:
+    words = words_of(builder)
+    text = {"key_serde": STRING, "value_serde": STRING}
+    decide: Any = lambda _key, _value: result  # noqa: E731
+    words.filter(decide).to("filter", **text)
+    words.filter_not(decide).to("filter_not", **text)
+    words.split().branch(decide, chain=lambda taken: taken.to("branch", **text))
+    driver = drive()
+
+    driver.create_input_topic("words", STRING, STRING).pipe_input("a", "x")
+
+    expected = {"filter", "branch"} if kept else {"filter_not"}
+    assert driver.produced_topic_names() == expected

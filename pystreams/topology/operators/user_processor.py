@@ -11,6 +11,7 @@ from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor, ProcessorWrapper
 from pystreams.topology.contracts.user_functions import check_processor, checked_supplier
 from pystreams.topology.operators.node_processor_context import NodeProcessorContext, supplied
+from pystreams.topology.operators.records.wrong_results import refuse_coroutine
 
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 
@@ -44,7 +45,9 @@ class UserProcessorOperator:
             present.headers = headers
             context.input_key = key
             try:
-                process(Record(key, value, timestamp, headers))
+                returned: object = process(Record(key, value, timestamp, headers))
+                if returned is not None:
+                    refuse_coroutine(returned)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
 

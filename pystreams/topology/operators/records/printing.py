@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from pystreams.errors import FatalStreamsError, TopologyError
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.records.wrong_results import refuse_coroutine
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,12 @@ class PrintOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:  # noqa: ARG001
             try:
-                text = f"{key}, {value}" if mapper is None else mapper(key, value)
+                if mapper is None:
+                    refuse_coroutine(value, "it is given")
+                    text = f"{key}, {value}"
+                else:
+                    text = mapper(key, value)
+                    refuse_coroutine(text)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import CoroutineType
 from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.records.wrong_results import (
+    COROUTINES,
     as_pair,
     no_pair,
     no_pairs,
     no_values,
+    refuse_coroutine,
 )
 
 KeyValueFunction = Callable[[Any, Any], Any]
@@ -67,8 +70,11 @@ class FilterOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                if not predicate(key, value):  # What it returned may refuse to be true or false.
+                kept = predicate(key, value)
+                if not kept:  # What it returned may refuse to be true or false.
                     return
+                if kept is not True and type(kept) in COROUTINES:
+                    refuse_coroutine(kept)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
@@ -82,7 +88,10 @@ class FilterOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                if predicate(key, value):
+                kept = predicate(key, value)
+                if kept:
+                    if kept is not True and type(kept) in COROUTINES:
+                        refuse_coroutine(kept)
                     return
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
@@ -159,6 +168,8 @@ class MapValuesOperator:
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 new_value = mapper(value)
+                if type(new_value) is CoroutineType:
+                    refuse_coroutine(new_value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
@@ -173,6 +184,8 @@ class MapValuesOperator:
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
                 new_value = mapper(key, value)
+                if type(new_value) is CoroutineType:
+                    refuse_coroutine(new_value)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
@@ -263,7 +276,9 @@ class PeekOperator:
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             try:
-                action(key, value)
+                returned = action(key, value)
+                if returned is not None and type(returned) in COROUTINES:
+                    refuse_coroutine(returned)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
@@ -294,7 +309,10 @@ class BranchOperator:
             chosen = otherwise
             try:
                 for predicate, child in routes:
-                    if predicate(key, value):
+                    taken = predicate(key, value)
+                    if taken:
+                        if taken is not True and type(taken) in COROUTINES:
+                            refuse_coroutine(taken)
                         chosen = child
                         break
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CoroutineType
 from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.user_functions import of_key_and_value
-from pystreams.topology.operators.records.wrong_results import as_pair, no_pair
+from pystreams.topology.operators.records.wrong_results import as_pair, no_pair, refuse_coroutine
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
 
@@ -109,8 +110,12 @@ class DerivedTableOperator(TableOperator):
             try:
                 if new is not None:
                     new = derive(key, new)
+                    if type(new) is CoroutineType:
+                        refuse_coroutine(new)
                 if old is not None:
                     old = derive(key, old) if send_old_values else None
+                    if type(old) is CoroutineType:
+                        refuse_coroutine(old)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
@@ -134,6 +139,8 @@ class DerivedTableOperator(TableOperator):
             try:
                 if new is not None:
                     new = derive(key, new)
+                    if type(new) is CoroutineType:
+                        refuse_coroutine(new)
                 record.timestamp, record.headers = timestamp, headers
                 old = get(key)[0] if send_old_values else None
                 if new is None and old is None and skips_absent:
@@ -171,10 +178,16 @@ class TableFilterOperator(DerivedTableOperator):
         predicate = self.predicate
 
         def keep(key: Any, value: Any) -> Any:
-            return value if predicate(key, value) else None
+            kept = predicate(key, value)
+            if kept is not True and kept is not False:
+                refuse_coroutine(kept)
+            return value if kept else None
 
         def drop(key: Any, value: Any) -> Any:
-            return None if predicate(key, value) else value
+            kept = predicate(key, value)
+            if kept is not True and kept is not False:
+                refuse_coroutine(kept)
+            return None if kept else value
 
         return drop if self.negate else keep
 
