@@ -16,11 +16,11 @@ from pystreams.serdes import Serde
 
 _FIELDS = (
     "key",
-    "key_base64",
     "value",
-    "value_base64",
     "timestamp",
     "headers",
+    "key_base64",
+    "value_base64",
     "partition",
     "offset",
 )
