@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pystreams.deploy.fingerprint import Facts, Fingerprint
-from pystreams.deploy.store_rules import RULES
+from pystreams.deploy.store_rules import RULES, moved_out_of_tasks_or_in
 from pystreams.deploy.verdicts import Comparison, Finding, Judgement, Verdict
 
 _NAME_IT = (
@@ -59,6 +59,9 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
 def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
     if not old["logged"] and old["restored_from"] is None and old["engine"] == "in_memory":
         return  # It begins empty at each start anyway.
+    if moved := moved_out_of_tasks_or_in(old, new):
+        yield moved
+        return
     for rule in RULES:
         yield from rule(old, new)
 
@@ -162,6 +165,15 @@ def _topics(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
 
 def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
     yield from _another_count(old, new)
+    had, has = old.get("partitioner"), new["partitioner"]
+    if had is not None and had != has:
+        ways = {True: "its `partitioner`", False: "the hash of their key"}
+        yield Finding(
+            Verdict.UNSURE,
+            f"records were put into its partitions by {ways[had]}, and are to be by {ways[has]}: "
+            "what is kept of a key stays in another task than its new records",
+            "Put them there as before; or start anew: `pystreams reset`, or another application.id",
+        )
     for part in ("key", "value"):
         serdes = [facts[f"{part}_serde"] for facts in (old, new)]
         formats = [serde and (serde["format"] or serde["name"]) for serde in serdes]

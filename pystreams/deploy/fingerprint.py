@@ -146,6 +146,7 @@ class _Reader:
             "timestamped": spec.engine_timestamped,
             **self._serdes(spec.key_serde, spec.value_serde),
             "windows": next(filter(None, map(self._windows, writers)), None),
+            "identity": next(filter(None, map(self._identity, writers)), None),
             "retention": None if retention is None else dataclasses.asdict(retention),
             "ttl_ms": spec.ttl_ms,
             "max_entries": spec.max_entries,
@@ -175,6 +176,16 @@ class _Reader:
         assert isinstance(found, ProcessorNode), f"{node} has a store"
         return windows_of(found.operator)
 
+    def _identity(self, node: str) -> Facts | None:
+        """Return what a `distinct` makes its store's keys of; None of other operations."""
+        operator = self._topology.nodes[node].operator  # type: ignore[union-attr]
+        if not isinstance(operator, DistinctOperator):
+            return None
+        return {
+            "key": facts_of(filled(operator.key_serde, self._key_serde)),
+            "by": None if operator.by is None else facts_of(operator.by_serde),
+        }
+
     # ------------------------------------------------------------------ topics and sub-topologies
 
     def _unprefixed(self, topic: str | None) -> str | None:
@@ -194,6 +205,7 @@ class _Reader:
             "generated": name in self._topology.generated_names,
             "partitions": self._topology.repartition_topics[name].num_partitions,
             **(unknown if writer is None else self._serdes(writer.key_serde, writer.value_serde)),
+            "partitioner": any(sink.partitioner is not None for sink in sinks),
             "subtopology": None if reader is None else reader.id,
             "declared": "" if call is None else call.told().strip(" ()"),
         }

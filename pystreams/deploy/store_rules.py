@@ -120,6 +120,32 @@ def _windows(old: Facts, new: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.KEPT, f"it waits for late records in another way ({told})")
 
 
+def _identity(old: Facts, new: Facts) -> Iterator[Finding]:
+    """Compare what `distinct` tells records apart by."""
+    had, has = old.get("identity"), new.get("identity")
+    if has is None or old["kind"] != new["kind"]:
+        return
+    if had is None:
+        yield Finding(
+            Verdict.KEPT,
+            "what it tells records apart by was not noted by an earlier pystreams: see that `by`, "
+            "`by_serde` and the serde of its keys are the same",
+        )
+    elif (had["by"] is None) != (has["by"] is None):
+        ways = {True: "their keys alone", False: "their keys and `by`"}
+        yield Finding(
+            Verdict.WRONG,
+            f"it told records apart by {ways[had['by'] is None]}, and is to by "
+            f"{ways[has['by'] is None]}: it would not find what it has seen, and repeats would "
+            "pass again",
+            ANOTHER_NAME,
+        )
+    else:
+        for what, part in (("its keys", "key"), ("the results of its `by`", "by")):
+            if had[part] is not None and has[part] is not None:
+                yield from _other_bytes(what, had[part], has[part])
+
+
 def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = old["retention"], new["retention"]
     if had is None or has is None or old["kind"] != new["kind"]:
@@ -257,13 +283,6 @@ def _place(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = old["subtopology"], new["subtopology"]
     if had == has:
         return
-    if None in {had, has}:
-        yield Finding(
-            Verdict.UNSURE,
-            "it was a global store or becomes one: it is filled from another topic",
-            ANOTHER_NAME,
-        )
-        return
     told = f"its tasks were {had}_* and are {has}_*"
     if new["logged"] or new["restored_from"] is not None:
         yield Finding(Verdict.REBUILT, f"{told}: their directories have none of it")
@@ -322,10 +341,33 @@ def _on_disk(old: Facts, new: Facts) -> bool:
     return bool(old["engine"] == new["engine"] == _ON_DISK)
 
 
+def moved_out_of_tasks_or_in(old: Facts, new: Facts) -> Finding | None:
+    """Tell of a global store that becomes one of tasks, or the other way round; else None.
+
+    They have no file and no changelog in common, so that nothing else can differ.
+    """
+    was_global, is_global = (facts["subtopology"] is None for facts in (old, new))
+    if was_global == is_global:
+        return None
+    if was_global and old["made_of"] == new["made_of"]:
+        topic = old["restored_from"]
+        return Finding(
+            Verdict.REBUILT,
+            f"it was a global store of topic {topic!r}, which its tasks read from the beginning, "
+            "unless auto.offset.reset says otherwise",
+        )
+    return Finding(
+        Verdict.UNSURE,
+        "it was a global store or becomes one: it is filled from another topic",
+        ANOTHER_NAME,
+    )
+
+
 RULES: tuple[Rule, ...] = (
     _kind,
     _timestamps,
     _windows,
+    _identity,
     _retention,
     _serdes,
     _changelog,

@@ -62,6 +62,7 @@ FIRST, SECOND, THIRD, LAST = (
 SWAPPED = SECOND
 BY_WORD = "words.group_by(lambda key, word: word, **text{}).count(name='counts')"
 SPREAD = "words.repartition({}name='spread', **text).group_by_key().count(name='counts')"
+BY_LENGTH = "partitioner=lambda topic, key, word, count: len(word) % count, "
 BY_NUMBER = (
     "words.map(lambda key, word: (7, word)).group_by_key(key_serde=serdes.{}, "
     "value_serde=serdes.STRING).count(name='counts')"
@@ -396,6 +397,56 @@ PAIRS: dict[str, Pair] = {
     ),
     "repeated records dropped for longer": Pair(
         DISTINCT.format("10_000"), DISTINCT.format("20_000"), {"once-store": Verdict.WRONG}
+    ),
+    "repeated records told apart by more than their keys": Pair(
+        DISTINCT.format("10_000"),
+        DISTINCT.format("10_000, by=lambda key, word: word"),
+        {"once-store": Verdict.WRONG},
+    ),
+    "repeated records told apart by their keys alone": Pair(
+        DISTINCT.format("10_000, by=lambda key, word: word"),
+        DISTINCT.format("10_000"),
+        {"once-store": Verdict.WRONG},
+    ),
+    "repeated records told apart with another serde": Pair(
+        DISTINCT.format("10_000, by=lambda key, word: word"),
+        DISTINCT.format("10_000, by=lambda key, word: word, by_serde=serdes.STRING"),
+        {"once-store": Verdict.WRONG},
+    ),
+    "repeated records told apart by another function": Pair(
+        DISTINCT.format("10_000, by=lambda key, word: word"),
+        DISTINCT.format("10_000, by=lambda key, word: word[0]"),
+        {"once-store": Verdict.KEPT},
+    ),
+    "keys of another serde, of which repeated records are dropped": Pair(
+        DISTINCT.format("10_000"),
+        DISTINCT.format("10_000, key_serde=serdes.JSON"),
+        {"once-store": Verdict.WRONG},
+    ),
+    "a partitioner given to a repartition topic": Pair(
+        SPREAD.format(""),
+        SPREAD.format(BY_LENGTH),
+        {"counts": Verdict.KEPT, "spread-repartition": Verdict.UNSURE},
+    ),
+    "a partitioner of a repartition topic taken away": Pair(
+        SPREAD.format(BY_LENGTH),
+        SPREAD.format(""),
+        {"counts": Verdict.KEPT, "spread-repartition": Verdict.UNSURE},
+    ),
+    "a global table that becomes a table": Pair(
+        'builder.global_table("rows", **text, name="table")',
+        'builder.table("rows", **text, name="table")',
+        {"table": Verdict.REBUILT},
+    ),
+    "a global table that becomes a table of another topic": Pair(
+        'builder.global_table("rows", **text, name="table")',
+        'builder.table("others", **text, name="table")',
+        {"table": Verdict.UNSURE},
+    ),
+    "a table that becomes a global one": Pair(
+        'builder.table("rows", **text, name="table")',
+        'builder.global_table("rows", **text, name="table")',
+        {"table": Verdict.UNSURE},
     ),
     "an inner join that becomes a left join": Pair(
         JOIN.format("10_000"),

@@ -44,3 +44,18 @@ def test_a_table_that_lost_its_place_for_want_of_a_name_has_naming_as_its_cure()
     assert gone.name == "rows-STATE-STORE-0000000001"
     assert "'rows-STATE-STORE-0000000002' seems to be what it was" in finding.what
     assert "Give operations that keep state a name" in finding.cure
+
+
+def test_what_an_earlier_pystreams_did_not_note_is_no_loss() -> None:
+    code = 'words.distinct(within_ms=10, name="once").repartition(name="spread", **text)'
+    new = fingerprint_of(topology_of(code + '.group_by_key().count(name="counts")'))
+    old = json.loads(json.dumps(new))
+    del old["stores"]["once-store"]["identity"], old["stores"]["counts"]["identity"]
+    del old["repartition_topics"]["spread-repartition"]["partitioner"]
+
+    found = compare(old, new)
+
+    assert not found.loses
+    told = {judged.name: [each.what for each in judged.findings] for judged in found.judgements}
+    assert "see that `by`, `by_serde`" in told.pop("once-store")[0]
+    assert not any(told.values())
