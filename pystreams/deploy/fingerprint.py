@@ -4,13 +4,14 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
-     "digest": "9f86d081884c7d65",
+     "digest": "2-9f86d081884c7d65",
      "former_stores": {},
      "circles": []}
 
 `pystreams describe --json` prints it, and an application keeps it beside its state. There,
-`digest` tells topologies apart whose state differs, by what stands above it without places in the
-user's code; groups note it (`runtime.cluster.topology_note`).
+`digest` tells topologies apart whose state differs, by stores and repartition topics without places
+in the user's code; groups note it (`runtime.cluster.topology_note`). The number before its dash is
+that of its form: digests of different forms can't be compared.
 `former_stores` has what earlier versions have left: their changelogs may still be there. `circles`
 tells the sinks whose records come back to them, for people.
 
@@ -43,6 +44,7 @@ from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 FORMAT = 1
+_DIGEST_FORM = 2
 _NO_ID = "application"
 
 Facts = dict[str, Any]
@@ -275,6 +277,11 @@ def former_stores(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, F
     return {name: facts for name, facts in known.items() if name not in new["stores"]}
 
 
+def comparable(digest: str, other: str) -> bool:
+    """Return whether two digests are of one form: an earlier pystreams made them of more."""
+    return digest.rpartition("-")[0] == other.rpartition("-")[0]
+
+
 def _engine(spec: StoreSpec, engine: StoreEngine | None) -> str:
     if spec.engine_factory is not None or engine is None:
         return "custom"
@@ -291,14 +298,32 @@ def _kind(node: ProcessorNode) -> str:
 
 def _digest_of(found: Fingerprint) -> str:
     """Return what tells it from others: the same on each host, and wherever its code stands."""
-    unplaced = {
-        part: {
-            name: {key: value for key, value in facts.items() if key != "declared"}
-            for name, facts in found[part].items()
-        }
-        for part in ("stores", "repartition_topics", "subtopologies")
+    stores, topics = found["stores"], found["repartition_topics"]
+    kept = {
+        "stores": {name: _digested(name, stores) for name in stores},
+        "repartition_topics": {name: _without(facts, "declared") for name, facts in topics.items()},
     }
-    return _digest(str(FORMAT), json.dumps(unplaced, sort_keys=True))
+    return f"{_DIGEST_FORM}-{_digest(str(FORMAT), json.dumps(kept, sort_keys=True))}"
+
+
+def _digested(name: str, stores: Mapping[str, Facts]) -> Facts:
+    """Return what the digest has of a store.
+
+    Operations above it count only where they tell whether it has moved to this name.
+    """
+    facts = stores[name]
+    alike = (
+        (other["kind"], other["made_of"]) == (facts["kind"], facts["made_of"])
+        for other in stores.values()
+        if other is not facts
+    )
+    if facts["generated"] or any(alike):
+        return _without(facts, "declared")
+    return _without(facts, "declared", "shape")
+
+
+def _without(facts: Facts, *left_out: str) -> Facts:
+    return {key: value for key, value in facts.items() if key not in left_out}
 
 
 def _digest(*parts: str) -> str:

@@ -15,6 +15,14 @@ from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.applications.status import status
 from pystreams.cli.commands.development.check import check
 from pystreams.cli.commands.records.topics import topics
+from pystreams.config import StreamsConfig
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    encode_entries,
+    encode_partition_time,
+)
 from tests import names
 from tests.broker.waiting import wait_until
 from tests.broker.writing import writer_of
@@ -66,6 +74,25 @@ class Group:
         writer = writer_of(self.servers, f"{self.name}-in")
         writer.write(f"{self.name}-in", "x", "k", partition, timestamp)
         writer.flush()
+
+    def note(self, *digests: str) -> None:
+        """Commit an offset of a partition for each, as processes of these topologies would."""
+        config = {"application.id": self.name, "bootstrap.servers": self.servers}
+        admin = ConfluentClients(StreamsConfig.of(config)).admin()
+        offsets = {}
+        for number, digest in enumerate(digests):
+            entries = encode_entries([f"pystreams-topology {digest} {number + 1} 0 0"])
+            metadata = encode_partition_time(0, entries)
+            offsets[TopicPartition(f"{self.name}-in", number)] = CommittedOffset(0, metadata)
+        admin.group_members(self.name)  # Its coordinator is there from now on.
+        admin.alter_offsets(self.name, offsets)
+        # What is answered is not always shown yet.
+        wait_until(
+            lambda: self.ask().exit_code == 0 and len(self.told()["topologies"]) == len(digests),
+            "committed",
+            deadline_s=20,
+            told=lambda: str(admin.committed_offsets(self.name)),
+        )
 
     def ask(self, *options: str) -> Result:
         words = [self.name, *options, "-c", f"bootstrap.servers={self.servers}"]
@@ -207,6 +234,20 @@ def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
 
     (told,) = [line for line in logs if "the group ran another topology before" in line["event"]]
     assert told["former_digest"] == group.told()["topologies"][0]["digest"]
+
+
+def test_what_an_earlier_pystreams_has_noted_in_another_form_is_not_compared(
+    group: Group, tmp_path: Path
+) -> None:
+    file, servers = counting(group), f"bootstrap.servers={group.servers}"
+    group.note("9f86d081884c7d65")
+    answer = CliRunner().invoke(check, [file, "--group", group.name, "-c", servers])
+    with capture_logs() as logs, group.streams() as streams:
+        wait_until(lambda: streams.state.name == "RUNNING", "running")
+
+    assert answer.exit_code == 1
+    assert "another version of pystreams has noted its digest" in answer.stderr
+    assert not [line for line in logs if "another topology" in line["event"]]
 
 
 def test_a_member_that_runs_another_topology_is_marked(group: Group, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pystreams.deploy.comparison import compare
 from pystreams.deploy.fingerprint import fingerprint_of
 from pystreams.deploy.verdicts import Comparison
-from tests.deploy.pairs import PAIRS, topology_of
+from tests.deploy.pairs import COUNT, PAIRS, topology_of
 
 
 def compared(old: str, new: str) -> Comparison:
@@ -32,6 +32,30 @@ def test_whatever_loses_has_a_cure(name: str) -> None:
     found = compared(PAIRS[name].old, PAIRS[name].new)
 
     assert all(judged.worst()[0].cure for judged in found.judgements if judged.verdict.loses)
+
+
+@pytest.mark.parametrize("name", [name for name, pair in PAIRS.items() if pair.loses])
+def test_whatever_loses_has_another_digest(name: str) -> None:
+    old, new = (fingerprint_of(topology_of(code)) for code in PAIRS[name][:2])
+
+    assert old["digest"] != new["digest"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"words = words.filter(lambda key, word: True)\n{COUNT}",
+        f'{COUNT}\nwords.to("more", **text)',
+        f'{COUNT}\nbuilder.stream("others", **text).to("more", **text)',
+        COUNT.replace('"out"', '"elsewhere"'),
+        COUNT.replace("to_stream()", "to_stream().map_values(lambda count: count + 1)"),
+    ],
+)
+def test_what_keeps_nothing_is_not_in_the_digest(code: str) -> None:
+    assert not compared(COUNT, code).loses
+    assert (
+        fingerprint_of(topology_of(code))["digest"] == fingerprint_of(topology_of(COUNT))["digest"]
+    )
 
 
 def test_a_table_that_lost_its_place_for_want_of_a_name_has_naming_as_its_cure() -> None:

@@ -81,6 +81,17 @@ def test_the_last_start_says_how_many_standbys_there_are(plan: TopologyPlan) -> 
         assert noted_topologies(committed)[0].standbys == {1: 2}
 
 
+def test_the_last_start_says_which_part_reads_a_topic() -> None:
+    def note_at(started_ms: int, part: int) -> CommittedOffset:
+        key = f"pystreams-topology ab {started_ms} {part} 0"
+        return CommittedOffset(1, encode_partition_time(5, encode_entries([key])))
+
+    for former, present in ((0, 1), (1, 0)):
+        committed = {TopicPartition("in", former): note_at(1, 0)}
+        committed[TopicPartition("in", present)] = note_at(2, 1)
+        assert noted_topologies(committed)[0].subtopologies == {"in": 1}
+
+
 @pytest.mark.parametrize("key", ["", "pystreams-topology ab", "pystreams-topology ab 1 x 0"])
 def test_other_metadata_tells_none(key: str) -> None:
     text = encode_partition_time(5, encode_entries([key]))
@@ -94,7 +105,7 @@ def test_all_that_is_noted_stays_below_what_brokers_take(plan: TopologyPlan) -> 
     keys = [
         *keys_to_note(topics, "a" * 249),
         *partitions_to_note({"a" * 249: 10_000}, "a" * 249),
-        *TopologyNote("f" * 16, 10**13, 9).keys_to_note(plan, "in"),
+        *TopologyNote("2-" + "f" * 16, 10**13, 9).keys_to_note(plan, "in"),
     ]
     numbers = {f"stream-time {'n' * 60}{number}": 10**13 for number in range(100)}
 

@@ -29,6 +29,7 @@ def check_group(
         StreamsError: The group runs another one, or does not say which.
         BrokerUnavailableError: No broker answers.
     """
+    from pystreams.deploy.fingerprint import comparable
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.cluster.topology_note import noted_topologies
 
@@ -47,15 +48,22 @@ def check_group(
             f"group {group!r} does not say which topology it runs: an earlier pystreams, Kafka "
             f"Streams or a backfill has committed its offsets. {_NAME_OLD}"
         )
-    if fingerprint.get("digest") == noted[0].digest:
+    digest = fingerprint.get("digest", "not known")
+    if digest == noted[0].digest:
         return
+    if not comparable(digest, noted[0].digest):
+        raise StreamsError(
+            f"whether {reference} is what group {group!r} runs can't be told: another version of "
+            f"pystreams has noted its digest, {_told(noted[0])}, and makes digests in another way. "
+            f"Leave --group out until the group runs with this version. {_NAME_OLD}"
+        )
     hosts = sorted(
         {member.host for member in admin.describe_group(group).result(_ANSWER_TIMEOUT_S).members}
     )
     where = f" It runs on {', '.join(hosts)}." if hosts else ""
     raise StreamsError(
         f"{reference} is not what group {group!r} runs, as far as state goes: its digest is "
-        f"{fingerprint.get('digest', 'not known')}, and the group's {_told(noted[0])}.{where} "
+        f"{digest}, and the group's {_told(noted[0])}.{where} "
         "Default serdes, topology.optimization and the version of pystreams count, too: give the "
         f"--config it runs with. {_NAME_OLD}"
     )

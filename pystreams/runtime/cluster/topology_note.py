@@ -9,7 +9,7 @@ Format: an entry of processor metadata (`committed_offsets`), of which Kafka Str
 
     pystreams-topology <digest> <time of the start in ms> <sub-topology> <standbys of its tasks>
 
-    pystreams-topology 9f86d081884c7d65 1700000000000 0 1
+    pystreams-topology 2-9f86d081884c7d65 1700000000000 0 1
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> lis
             started_ms, subtopology, standbys = map(int, numbers)
             noted = found.setdefault(digest, NotedTopology(digest))
             noted.partitions += 1
-            noted.subtopologies[partition.topic] = subtopology
             if started_ms >= noted.started_ms:
                 noted.started_ms = started_ms
+                noted.subtopologies[partition.topic] = subtopology
                 noted.standbys[subtopology] = standbys
+            noted.subtopologies.setdefault(partition.topic, subtopology)
             noted.standbys.setdefault(subtopology, standbys)
     return sorted(found.values(), key=lambda noted: noted.started_ms, reverse=True)
