@@ -250,6 +250,17 @@ def test_what_an_earlier_pystreams_has_noted_in_another_form_is_not_compared(
     assert not [line for line in logs if "another topology" in line["event"]]
 
 
+def test_all_topologies_that_a_group_has_noted_are_shown_the_last_start_first(
+    group: Group,
+) -> None:
+    group.note("2-former", "2-present")
+
+    shown = [line for line in group.ask().stdout.splitlines() if line.startswith("topology: ")]
+
+    assert [line.split(",")[0] for line in shown] == ["topology: 2-present", "topology: 2-former"]
+    assert all(line.endswith(", the last to commit 1 partition") for line in shown)
+
+
 def test_a_member_that_runs_another_topology_is_marked(group: Group, tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text(CODE.format(name="something-else"))

@@ -41,7 +41,9 @@ def status(
     long ago the oldest such record was written, by its timestamp. Members that have died are listed
     until their session ends. Which tasks partitions belong to, and which ones members keep warm for
     others, is what the group has noted with its offsets; with --topology, what that and
-    num.standby.replicas in the configuration say.
+    num.standby.replicas in the configuration say. Several digests of topologies are processes that
+    keep other state, or partitions without a record since a deploy: members are marked by what they
+    read alone.
 
     \b
     Exit codes:
@@ -98,8 +100,10 @@ def _show(group: str, found: GroupStatus) -> None:
     lag = sum(partition.lag_records for partition in found.partitions)
     click.echo(f"{group}: {state}, {members} {'member' if members == 1 else 'members'}")
     click.echo(f"lag: {lag:,} records, {_seconds(found.partitions)}")
-    for noted in found.topologies[:1]:
-        click.echo(f"topology: {noted.digest}, started {told_time(noted.started_ms)}")
+    several = len(found.topologies) > 1
+    for noted in found.topologies:
+        last = f", the last to commit {_partitions(noted.partitions)}" if several else ""
+        click.echo(f"topology: {noted.digest}, started {told_time(noted.started_ms)}{last}")
     click.echo()
     if members:
         rows = []
@@ -186,6 +190,10 @@ def _tasks(partitions: frozenset[TopicPartition], found: GroupStatus) -> str:
         "; ".join(f"{topic} {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items())
         or "-"
     )
+
+
+def _partitions(count: int) -> str:
+    return f"{count:,} {'partition' if count == 1 else 'partitions'}"
 
 
 def _seconds(partitions: list[PartitionStatus]) -> str:
