@@ -65,6 +65,35 @@ def test_what_describe_prints_and_a_state_directory_stand_for_a_topology(
         ]
 
 
+@pytest.mark.parametrize(
+    "prints",
+    [
+        "import json; print(json.dumps({'a': {'b': 1}}, indent=2))",
+        "import os; os.system('echo loading; echo {; echo }')",
+    ],
+)
+def test_what_a_module_prints_while_it_is_loaded_is_no_hindrance(
+    tmp_path: Path, prints: str
+) -> None:
+    file = tmp_path / "orders.py"
+    file.write_text(f"{HEAD}{COUNT}\n{prints}\n")
+
+    answer = run(str(file), str(file))
+
+    assert answer.exit_code == 0, answer.output
+    assert "nothing is lost" in answer.stdout
+
+
+def test_what_a_module_prints_is_not_in_what_describe_prints_for_check(tmp_path: Path) -> None:
+    file, deployed = tmp_path / "orders.py", tmp_path / "deployed.json"
+    file.write_text(f"{HEAD}{COUNT}\nprint('loading')\n")
+    deployed.write_text(CliRunner().invoke(describe, [str(file), "--json"]).stdout)
+
+    answer = run(str(deployed), str(file))
+
+    assert answer.exit_code == 0, answer.output
+
+
 def test_a_new_topology_that_reads_what_it_writes_is_warned_of_and_loses_nothing(
     tmp_path: Path,
 ) -> None:

@@ -106,6 +106,20 @@ def test_serdes_that_are_missing_are_told_beside_the_text(
     assert CliRunner().invoke(describe, [file]).stderr == ""
 
 
+@pytest.mark.parametrize("options", [[], ["--json"], ["--mermaid"]])
+def test_what_a_module_prints_while_it_is_loaded_is_no_part_of_the_output(
+    file: str, options: list[str]
+) -> None:
+    silent = CliRunner().invoke(describe, [file, *options])
+    Path(file).write_text(f"print('loading'){CODE}")
+
+    answer = CliRunner().invoke(describe, [file, *options])
+
+    assert answer.exit_code == 0
+    assert answer.stdout == silent.stdout
+    assert answer.stderr == f"loading\n{silent.stderr}"
+
+
 def test_a_topology_that_reads_what_it_writes_is_warned_of(file: str) -> None:
     path = Path(file)
     path.write_text(CODE.replace("orders-out", "orders-in"))

@@ -141,7 +141,9 @@ def _described(reference: str, application: ApplicationOptions) -> Fingerprint:
     if answer.returncode:
         told = re.split(r"^Error: ", answer.stderr, maxsplit=1, flags=re.MULTILINE)[-1]
         raise TopologyError(told.strip())
-    printed: Fingerprint = json.loads(answer.stdout[answer.stdout.index("{\n") :])
+    # Programs that a module starts print beside it.
+    start = f"\n{answer.stdout}".rindex("\n{\n")
+    printed: Fingerprint = json.JSONDecoder().raw_decode(answer.stdout, start)[0]
     return printed
 
 

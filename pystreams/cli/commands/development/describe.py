@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -33,13 +35,15 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
 
     The text is what Kafka Streams prints for the same topology. The Mermaid flowchart can be put
     into Markdown on many forges. JSON has stores, windows, serdes and internal topics: what decides
-    whether a later version goes on with the state of this one. Nothing is run, no broker is needed.
+    whether a later version goes on with the state of this one. Nothing is run, no broker is needed;
+    what the topology's module prints while it is loaded goes to standard error.
     A configuration that is wrong ends with 2; application.id and bootstrap.servers may be missing.
     """
     from pystreams.topology.plan.own_output import circles_of
 
     with streams_errors_as_exit_codes():
-        loaded, config = without_broker(application, load_topology(application.topology))
+        with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
+            loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
         missing = _missing_serdes(loaded, config)
         fingerprint = _fingerprint(loaded, config) if as_json else None
