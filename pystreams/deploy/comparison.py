@@ -36,7 +36,8 @@ def compare(old: Fingerprint, new: Fingerprint) -> Comparison:
         new: That of the one to come, under the same application.id.
     """
     judgements = [*_stores(old, new), *_topics(old, new)]
-    return Comparison.of_all(judgements, warnings=new.get("circles", ()))
+    warnings = (*new.get("circles", ()), *new.get("doubts", ()))
+    return Comparison.of_all(judgements, warnings, new.get("refused", ()))
 
 
 def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:

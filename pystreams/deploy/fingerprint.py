@@ -15,6 +15,9 @@ that of its form: digests of different forms can't be compared.
 `former_stores` has what earlier versions have left: their changelogs may still be there. `circles`
 tells the sinks whose records come back to them, for people.
 
+`describe` adds what the start would say with the configuration: `refused`, and `doubts` where it
+may be refused.
+
 Names are without the application's id. A number of partitions is None where only a broker knows it.
 What a user's functions do can't be seen, and is not in it.
 """

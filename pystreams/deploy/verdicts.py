@@ -97,15 +97,17 @@ class Comparison:
     Attributes:
         judgements: One for each store and repartition topic of either topology.
         warnings: What else is to be known of the new topology; nothing of it concerns state.
+        refused: Why a start with the configuration would be refused, whatever there is of state.
     """
 
     judgements: tuple[Judgement, ...] = field(default=())
     warnings: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def loses(self) -> bool:
         """Whether something is lost, or may be, or the application would not run."""
-        return any(judged.verdict.loses for judged in self.judgements)
+        return bool(self.refused) or any(judged.verdict.loses for judged in self.judgements)
 
     def of(self, *verdicts: Verdict) -> list[Judgement]:
         """Return those of these verdicts."""
@@ -117,10 +119,16 @@ class Comparison:
             "loses": self.loses,
             "judgements": [judged.as_dict() for judged in self.judgements],
             "warnings": list(self.warnings),
+            "refused": list(self.refused),
         }
 
     @classmethod
-    def of_all(cls, judgements: Iterable[Judgement], warnings: Iterable[str] = ()) -> Comparison:
+    def of_all(
+        cls,
+        judgements: Iterable[Judgement],
+        warnings: Iterable[str] = (),
+        refused: Iterable[str] = (),
+    ) -> Comparison:
         """Return the comparison of these, the worst first."""
         ordered = sorted(judgements, key=lambda judged: -_ORDER.index(judged.verdict))
-        return cls(tuple(ordered), tuple(warnings))
+        return cls(tuple(ordered), tuple(warnings), tuple(refused))

@@ -110,6 +110,56 @@ def test_a_new_topology_that_reads_what_it_writes_is_warned_of_and_loses_nothing
     assert run(str(new), str(old)).stderr == ""
 
 
+UNNAMED = """
+from pystreams import StreamsBuilder
+builder = StreamsBuilder()
+builder.stream("in").group_by_key().count()
+"""
+RUN_WITH = ["-c", "application.id=a", "-c", "bootstrap.servers=localhost:9092"]
+SERDES = ["-c", "default.key.serde=string", "-c", "default.value.serde=string"]
+EXPLICIT = ["-c", "ensure.explicit.internal.resource.naming=true"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([*SERDES, *EXPLICIT], "ensure.explicit.internal.resource.naming is set"),
+        ([*RUN_WITH, *SERDES, *EXPLICIT], "ensure.explicit.internal.resource.naming is set"),
+        (RUN_WITH, "has no key"),
+    ],
+)
+def test_what_the_start_refuses_with_the_configuration_is_told_and_ends_with_1(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    file = tmp_path / "counts.py"
+    file.write_text(UNNAMED)
+
+    told, as_json = (
+        run(str(file), str(file), *options),
+        run(str(file), str(file), "--json", *options),
+    )
+
+    assert (told.exit_code, as_json.exit_code) == (1, 1)
+    assert told.stdout.startswith("REFUSED AT THE START: ")
+    assert message in told.stdout
+    assert "nothing is lost" not in told.stdout
+    (refused,) = json.loads(as_json.stdout)["refused"]
+    assert f"REFUSED AT THE START: {refused}" in told.stdout
+
+
+def test_serdes_that_are_missing_are_a_warning_where_the_configuration_names_no_broker(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "counts.py"
+    file.write_text(UNNAMED)
+
+    unknown, known = run(str(file), str(file)), run(str(file), str(file), *RUN_WITH, *SERDES)
+
+    assert (unknown.exit_code, known.exit_code) == (0, 0)
+    assert "WARNING: Unless its configuration says otherwise, it will not run" in unknown.stderr
+    assert known.stderr == ""
+
+
 def test_one_topology_without_a_group_is_wrong_usage(versions: tuple[str, str]) -> None:
     for topologies in (versions[:1], (*versions, versions[0])):
         answer = run(*topologies)

@@ -74,6 +74,11 @@ def without_broker(
     return loaded.built_with(config), config
 
 
+def is_whole(config: StreamsConfig) -> bool:
+    """Return whether a configuration `without_broker` names one all the same: as it is run with."""
+    return config.bootstrap_servers != _STAND_INS["bootstrap.servers"]
+
+
 def configuration_of(
     options: ApplicationOptions,
     name: str,

@@ -49,6 +49,10 @@ def check(
     --group alone: a group notes which topology has committed its offsets, as a digest. NEW needs no
     OLD if it is the same as far as state goes.
 
+    What the start of NEW would refuse with the configuration that is given is told, and counts as a
+    loss: names that are generated and must not be, missing serdes. Where it names no broker it is
+    not all that NEW runs with, and missing serdes are a warning.
+
     Each store and repartition topic gets a verdict: kept; rebuilt from its changelog; new; kept,
     and may be wrong; starts empty, old data orphaned; refused at the start; wrong results. The last
     four count as a loss.
@@ -56,7 +60,7 @@ def check(
     \b
     Exit codes:
       0    nothing is lost
-      1    something is, or may be; or the group runs another topology
+      1    something is, or may be; NEW would not start; or the group runs another topology
       2    wrong usage, topology or configuration
       3    no broker answers
 
@@ -150,6 +154,8 @@ def _described(reference: str, application: ApplicationOptions) -> Fingerprint:
 def _show(found: Comparison) -> None:
     from pystreams.deploy.verdicts import Verdict
 
+    for refusal in found.refused:
+        click.echo(f"{Verdict.REFUSED.value.upper()}: {refusal}")
     for judged in found.judgements:
         at = f" ({judged.declared})" if judged.declared else ""
         click.echo(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{at}")

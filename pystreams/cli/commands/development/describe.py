@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pystreams.cli.application.configuration import without_broker
+from pystreams.cli.application.configuration import is_whole, without_broker
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import (
@@ -20,6 +20,8 @@ from pystreams.cli.options.groups import (
 from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pystreams.cli.application.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
     from pystreams.deploy.fingerprint import Fingerprint
@@ -45,8 +47,8 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
         with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
             loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
-        missing = _missing_serdes(loaded, config)
-        fingerprint = _fingerprint(loaded, config) if as_json else None
+        start = _Start.of(loaded, config)
+        fingerprint = _fingerprint(loaded, config, start) if as_json else None
         circles = circles_of(loaded.topology)
     if as_json:
         click.echo(json.dumps(fingerprint, indent=1))
@@ -56,26 +58,55 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
         click.echo(to_mermaid(description), nl=False)
     else:
         click.echo(str(description))
-    if missing:
-        click.echo(
-            f"\nUnless its configuration says otherwise, it will not run:\n{missing}", err=True
-        )
+    for refusal in start.refused:
+        click.echo(f"\nWith this configuration it will not run:\n{refusal}", err=True)
+    for doubt in start.doubts:
+        click.echo(f"\n{doubt}", err=True)
     for circle in circles:
         click.echo(f"\nWARNING: {circle}", err=True)
 
 
-def _fingerprint(loaded: LoadedTopology, config: StreamsConfig) -> Fingerprint:
+class _Start(NamedTuple):
+    """What a start with a configuration would say.
+
+    Attributes:
+        refused: Why it would be refused.
+        doubts: Why it would be, unless the configuration says more than this one: one that names
+            no broker is not what it runs with.
+    """
+
+    refused: list[str]
+    doubts: list[str]
+
+    @classmethod
+    def of(cls, loaded: LoadedTopology, config: StreamsConfig) -> _Start:
+        from pystreams.topology.plan.explicit_names import check_names
+        from pystreams.topology.plan.missing_serdes import check_serdes
+
+        topology, start = loaded.topology, cls([], [])
+        if config.ensure_explicit_internal_resource_naming:
+            start.refused.extend(_told_by(lambda: check_names(topology)))
+        defaults = config.default_key_serde, config.default_value_serde
+        for missing in _told_by(lambda: check_serdes(topology, *defaults)):
+            if is_whole(config):
+                start.refused.append(missing)
+            else:
+                start.doubts.append(
+                    f"Unless its configuration says otherwise, it will not run:\n{missing}"
+                )
+        return start
+
+
+def _told_by(check: Callable[[], None]) -> list[str]:
+    try:
+        check()
+    except TopologyError as error:
+        return [str(error)]
+    return []
+
+
+def _fingerprint(loaded: LoadedTopology, config: StreamsConfig, start: _Start) -> Fingerprint:
     from pystreams.deploy.fingerprint import fingerprint_of
 
-    return fingerprint_of(loaded.topology, config.default_key_serde, config.default_value_serde)
-
-
-def _missing_serdes(loaded: LoadedTopology, config: StreamsConfig) -> str:
-    """Return where serdes are missing; "" if nowhere."""
-    from pystreams.topology.plan.missing_serdes import check_serdes
-
-    try:
-        check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
-    except TopologyError as error:
-        return str(error)
-    return ""
+    found = fingerprint_of(loaded.topology, config.default_key_serde, config.default_value_serde)
+    return {**found, **start._asdict()}
