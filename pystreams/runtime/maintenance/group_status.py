@@ -87,8 +87,9 @@ def group_status(
     """
     # The first to be asked, which says why brokers do not answer, or refuse.
     existing = admin.partition_counts()
-    description = admin.describe_group(group).result(_ANSWER_TIMEOUT_S)
+    # Waits for a coordinator, which a broker that has just started finds for nobody else.
     committed = admin.committed_offsets(group)
+    description = admin.describe_group(group).result(_ANSWER_TIMEOUT_S)
     owners = {
         partition: member for member in description.members for partition in member.partitions
     }
