@@ -224,8 +224,9 @@ def test_reading_changes_no_file(host: Host) -> None:
 
 
 @pytest.fixture
-def shown() -> Iterator[Host]:
+def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """A store in a directory that any user may read, and none but root may write."""
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
     with tempfile.TemporaryDirectory() as name:
         host = Host(Path(name))
         host.fill("counts", put_counts(a=1))

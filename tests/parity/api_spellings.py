@@ -356,5 +356,6 @@ OURS_ALONE: dict[str, set[str]] = {
     },
     "RecordMetadata": {"count", "index"},
     "VersionedRecord": {"count", "index"},
+    "TaskId": {"told"},
 }
 """Public names that no method of Kafka Streams leads to."""

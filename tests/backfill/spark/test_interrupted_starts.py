@@ -17,8 +17,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 STARTED = "pyspark-shell"
 """Stands in the command lines of Java and of the shell that it was."""
 START = """
+import signal
 from pystreams.backfill.spark.session import spark_session
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Behind a shell's & it is ignored.
 with spark_session("local[1]"):
     pass
 """
