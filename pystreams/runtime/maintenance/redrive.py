@@ -197,25 +197,6 @@ def redrive(
             what the ones before it have written stays, and a redrive that is begun again does the
             rest.
     """
-    try:
-        return _redriven(queue, admin, make_consumer, producer, wanted, clock, wait)
-    except TaskMigratedError as error:
-        raise StreamsError(
-            f"another redrive of queue {queue!r} has begun since, and this one ends (or the broker "
-            "has ended a transaction of it that took too long). What it has written stays, and no "
-            "letter is written back twice: let the other one end, and begin again for what is left"
-        ) from error
-
-
-def _redriven(
-    queue: str,
-    admin: AdminPort,
-    make_consumer: Callable[[], RestoreConsumerPort],
-    producer: ProducerPort | None,
-    wanted: Callable[[ConsumedMessage], bool],
-    clock: Clock,
-    wait: Wait,
-) -> Redriven:
     if producer is not None:
         _fence(producer)
     reader = QueueReader(queue, admin, make_consumer)
@@ -269,13 +250,21 @@ class _Transaction:
                 key, told = _mark(offsets)
                 mark = (key, told, self._newest_ms, ((HEADER_REDRIVEN, told),))
                 self._output(self._queue, partition).records.append(mark)
-            self._producer.begin_transaction()
-            for output in self._outputs.values():
-                self._producer.send(output)
-            self._producer.flush()
-            self._producer.commit_transaction({}, None)
-            if self._producer.in_doubt:
-                _fence(self._producer)
+            try:
+                self._producer.begin_transaction()
+                for output in self._outputs.values():
+                    self._producer.send(output)
+                self._producer.flush()
+                self._producer.commit_transaction({}, None)
+                if self._producer.in_doubt:
+                    _fence(self._producer)
+            except TaskMigratedError as error:
+                raise StreamsError(
+                    f"another redrive of queue {self._queue!r} has begun since, and this one ends "
+                    "(or the broker has ended a transaction of it that took too long). What it has "
+                    "written stays, and no letter is written back twice: let the other one end, "
+                    "and begin again for what is left"
+                ) from error
         self._outputs.clear()
         self._offsets.clear()
 
