@@ -38,6 +38,25 @@ def with_open_transactions(app: Application, process: SimulatedProcess, tasks: i
         process.step()
 
 
+def started_with_open_transactions(app: Application, tasks: int = 1) -> SimulatedProcess:
+    process = app.process()
+    process.start()
+    with_open_transactions(app, process, tasks)
+    return process
+
+
+def stop_at(app: Application, process: SimulatedProcess, call: str) -> list[float]:
+    """Let the process be told to stop while a call of a client waits; when, stands in the list."""
+    stopped_ms: list[float] = []
+
+    def stop() -> None:
+        process.threads[0].stop()
+        stopped_ms.append(app.clock.monotonic_ms())
+
+    process.stand_still(call, stop)
+    return stopped_ms
+
+
 def check_what_comes_after(app: Application, process: SimulatedProcess, records: int = 20) -> None:
     """What was left open is ended by the next start, and each record is counted once."""
     again = app.process(config={"commit.interval.ms": 100}, disk=process.disk)
@@ -58,9 +77,7 @@ def test_a_stop_behind_a_silent_coordinator_is_in_time_and_loses_nothing(
     guarantee: str, transactions_only: bool, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee, commit_interval_ms=2000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process)
+    process = started_with_open_transactions(app)
     app.broker.go_away(HOUR_MS, transactions_only=transactions_only)
     before_ms = app.clock.monotonic_ms()
     with capture_logs() as logs:
@@ -77,17 +94,9 @@ def test_a_stop_that_comes_while_an_abort_waits_is_in_time_and_loses_nothing(
     guarantee: str, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee, commit_interval_ms=2000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process)
+    process = started_with_open_transactions(app)
     app.broker.go_away(HOUR_MS)
-    stopped_ms: list[float] = []
-
-    def stop() -> None:
-        process.threads[0].stop()
-        stopped_ms.append(app.clock.monotonic_ms())
-
-    process.stand_still("abort_transaction", stop)
+    stopped_ms = stop_at(app, process, "abort_transaction")
     with capture_logs() as logs:
         while not stopped_ms:
             process.step()
@@ -104,17 +113,9 @@ def test_a_stop_that_comes_while_a_commit_waits_is_in_time_and_loses_nothing(
     guarantee: str, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee, commit_interval_ms=2000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process)
+    process = started_with_open_transactions(app)
     app.broker.go_away(HOUR_MS, transactions_only=True)
-    stopped_ms: list[float] = []
-
-    def stop() -> None:
-        process.threads[0].stop()
-        stopped_ms.append(app.clock.monotonic_ms())
-
-    process.stand_still("commit_transaction", stop)
+    stopped_ms = stop_at(app, process, "commit_transaction")
     while not stopped_ms:
         process.step()
     process.stop()
@@ -131,9 +132,7 @@ def test_a_stop_that_comes_long_before_the_last_commit_does_not_lose_it(
 ) -> None:
     """A slow function has taken the time."""
     app = Application(tmp_path, guarantee, commit_interval_ms=9000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process)
+    process = started_with_open_transactions(app)
     process.threads[0].stop()
     app.clock.advance_ms(9500)
     app.broker.go_away(700, transactions_only=True)
@@ -150,9 +149,7 @@ def test_a_thread_that_an_error_ends_aborts_behind_a_coordinator_that_moves(
     guarantee: str, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee, commit_interval_ms=9000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process)
+    process = started_with_open_transactions(app)
     app.broker.go_away(12_000, transactions_only=True)
     [thread] = process.threads
     thread.error = FatalStreamsError("not this way")
@@ -166,9 +163,7 @@ def test_an_error_that_ends_the_thread_is_told_though_another_commit_is_given_up
     tmp_path: Path,
 ) -> None:
     app = Application(tmp_path, "exactly_once", partitions=2, commit_interval_ms=9000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process, tasks=2)
+    process = started_with_open_transactions(app, tasks=2)
     [thread] = process.threads
     app.broker.go_away(HOUR_MS, transactions_only=True)
     app.faults.fail_next("flush", FatalStreamsError("topic 'out' does not take it"), after=1)
@@ -238,9 +233,7 @@ def test_a_thread_that_loses_tasks_with_an_open_transaction_goes_on_with_another
     tmp_path: Path,
 ) -> None:
     app = Application(tmp_path, "exactly_once_v2", partitions=2, commit_interval_ms=9000)
-    process = app.process()
-    process.start()
-    with_open_transactions(app, process, tasks=2)
+    process = started_with_open_transactions(app, tasks=2)
     app.broker.go_away(SILENT_MS, transactions_only=True)
     app.clock.advance_ms(4000)
     app.broker.tick()  # Its session has ended.
