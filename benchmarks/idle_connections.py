@@ -3,9 +3,9 @@
     python benchmarks/idle_connections.py --connections 1000
 
 The count is left alone for a turn; for the next one so many connections are open and say nothing;
-again and again. What they cost is the rate of such a turn beside that of the one before. In the end
-all that was read must be counted, and nobody may have been answered wrongly: each connection is
-asked for health before it is closed.
+again and again. What they cost, once open, is the rate of such a turn beside that of the one
+before. In the end all that was read must be counted, and nobody may have been answered wrongly:
+each connection is asked for health before it is closed.
 """
 
 from __future__ import annotations
@@ -106,12 +106,19 @@ def _connections(port: int, number: int) -> Iterator[None]:
             opened.enter_context(socket.create_connection(("127.0.0.1", port), _ANSWER_S))
             for _ in range(number)
         ]
+        _ask_for_health(port)  # Once it is answered all are open for the server, too.
         yield
         for connection in connections:
             connection.sendall(_HEALTH)
         for connection in connections:
             if not connection.recv(1 << 12).startswith(b"HTTP/1.1 200 "):
                 raise WrongOutputError("a connection was not answered")
+
+
+def _ask_for_health(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), _ANSWER_S) as connection:
+        connection.sendall(_HEALTH)
+        connection.recv(1 << 12)
 
 
 def _rate(timeline: Timeline, turn: tuple[float, float]) -> float:
