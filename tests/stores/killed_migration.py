@@ -19,7 +19,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from pystreams import StoreBuilder, Stores, serdes
-from pystreams.runtime.state.known_changelogs import FILE
+from pystreams.runtime.state.files.known_changelogs import FILE
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from tests.stores.managed import TASK, opened
 

@@ -25,8 +25,8 @@ from pystreams.runtime.state.changelog_gaps import (
     why_not_continued,
     why_not_rebuilt,
 )
-from pystreams.runtime.state.known_changelogs import known_changelogs
-from pystreams.runtime.state.loss_decisions import (
+from pystreams.runtime.state.files.known_changelogs import known_changelogs
+from pystreams.runtime.state.files.loss_decisions import (
     BECOMES,
     decisions_but,
     in_words,
@@ -34,8 +34,8 @@ from pystreams.runtime.state.loss_decisions import (
     refused_decisions,
     write_decision,
 )
+from pystreams.runtime.state.files.told_losses import is_told
 from pystreams.runtime.state.managed_store import RebuildReason, expires
-from pystreams.runtime.state.told_losses import is_told
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.topology import Topology

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.state.checkpointed_offsets import (
+from pystreams.runtime.state.files.checkpointed_offsets import (
     checkpoint_file,
     holds_state,
     may_hold_data,

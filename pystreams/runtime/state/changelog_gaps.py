@@ -18,7 +18,7 @@ known of how far it went, an empty one is taken for another.
 from __future__ import annotations
 
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.known_changelogs import KnownChangelogs
+from pystreams.runtime.state.files.known_changelogs import KnownChangelogs
 from pystreams.runtime.state.managed_store import RebuildReason
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 

@@ -25,7 +25,7 @@ from pystreams.runtime.state.changelog_gaps import (
     why_not_continued,
     why_not_rebuilt,
 )
-from pystreams.runtime.state.loss_decisions import (
+from pystreams.runtime.state.files.loss_decisions import (
     BECOMES,
     decisions_but,
     forget_decision,
@@ -34,10 +34,10 @@ from pystreams.runtime.state.loss_decisions import (
     refused_decisions,
     write_decision,
 )
+from pystreams.runtime.state.files.told_losses import is_told, note_told
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_rebuilds import StoreRebuilds
 from pystreams.runtime.state.store_settings import StoreSettings
-from pystreams.runtime.state.told_losses import is_told, note_told
 
 _DONE = {
     ChangelogLossPolicy.KEEP: "keeps it and logs it anew (what the changelog holds goes over it)",

@@ -10,7 +10,7 @@ from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
-from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
+from pystreams.runtime.state.files.checkpointed_offsets import StoreCheckpoint
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.state_store import ChangelogIdentity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.state.checkpointed_offsets import delete, read_or_warn
+from pystreams.runtime.state.files.checkpointed_offsets import delete, read_or_warn
 from pystreams.runtime.state.managed_store import ManagedStore
 
 TASK_CHECKPOINT = ".checkpoint"

@@ -36,7 +36,7 @@ from pystreams.record import (
 from pystreams.runtime.state.bytes_ledger import StoreBytes
 from pystreams.runtime.state.cache_flush import flush_all
 from pystreams.runtime.state.changelog_loss import ChangelogCheck
-from pystreams.runtime.state.checkpointed_offsets import holds_state
+from pystreams.runtime.state.files.checkpointed_offsets import holds_state
 from pystreams.runtime.state.managed_store import ManagedStore, StoreSource
 from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
 from pystreams.runtime.state.store_positions import StorePositions

@@ -18,7 +18,7 @@ from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.known_changelogs import KnownChangelogs
+from pystreams.runtime.state.files.known_changelogs import KnownChangelogs
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_settings import StoreSettings
 

@@ -29,7 +29,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import ProducedRecord
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.state.loss_decisions import forget_decision
+from pystreams.runtime.state.files.loss_decisions import forget_decision
 from pystreams.runtime.state.managed_store import ManagedStore
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 

@@ -10,8 +10,8 @@ import pytest
 
 from pystreams import ChangelogLossError, Materialized, StreamsBuilder, Topology, serdes
 from pystreams.errors import TransactionAbortableError
-from pystreams.runtime.state import known_changelogs
-from pystreams.runtime.state.loss_decisions import read_decision
+from pystreams.runtime.state.files import known_changelogs
+from pystreams.runtime.state.files.loss_decisions import read_decision
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
 from pystreams.testing.simulation import SimulatedProcess

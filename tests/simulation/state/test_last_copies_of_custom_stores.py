@@ -22,7 +22,7 @@ from pystreams import (
 )
 from pystreams.config import ChangelogLossPolicy
 from pystreams.record import ProducedRecord
-from pystreams.runtime.state.loss_decisions import read_decision, write_decision
+from pystreams.runtime.state.files.loss_decisions import read_decision, write_decision
 from tests.simulation.state.damaging import OnDisk
 from tests.simulation.state.recovering import recover, recovered
 from tests.stores.custom import CustomStore, OffsetKeepingStore, SqliteStore, files_of

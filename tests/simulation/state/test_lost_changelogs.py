@@ -23,7 +23,7 @@ from pystreams import (
 )
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
-from pystreams.runtime.state.loss_decisions import read_decision, write_decision
+from pystreams.runtime.state.files.loss_decisions import read_decision, write_decision
 from pystreams.runtime.tasks import changelog_rewrite as relogging
 from tests.simulation.applications import CHANGELOG, Application, counting, running_tasks
 from tests.simulation.state.damaging import OnDisk, flip_data, joined, read_everywhere

@@ -8,7 +8,7 @@ import pytest
 
 from pystreams import ChangelogLossError
 from pystreams.errors import TransactionAbortableError
-from pystreams.runtime.state import known_changelogs
+from pystreams.runtime.state.files import known_changelogs
 from pystreams.stores.contracts.state_store import digest_of
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.files.metadata import CHANGELOG_ID

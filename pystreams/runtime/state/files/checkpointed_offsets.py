@@ -23,7 +23,7 @@ from pathlib import Path
 from pystreams.errors import StateStoreError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.state import known_changelogs
+from pystreams.runtime.state.files import known_changelogs
 from pystreams.stores.files.checkpoint_file import (
     CheckpointFileError,
     read_checkpoint,

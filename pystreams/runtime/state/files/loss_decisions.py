@@ -14,7 +14,7 @@ from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.checkpointed_offsets import delete
+from pystreams.runtime.state.files.checkpointed_offsets import delete
 from pystreams.stores.contracts.state_store import StateStore, can_be_dumped
 from pystreams.stores.files.checkpoint_file import sync_directory
 
