@@ -7,7 +7,7 @@
         for entry in client.range("counts"):
             print(entry["key"], entry["value"])
 
-Reading order: `client`, `owners`, `redirects`, `kept_connections`, `proxies`.
+Reading order: `client`, `keys`, `owners`, `redirects`, `kept_connections`, `proxies`.
 """
 
 from pystreams.client.client import Client, HttpQueryError, cut_short, in_partitions

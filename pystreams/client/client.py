@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from pystreams.client import redirects
 from pystreams.client.kept_connections import KeptConnections
+from pystreams.client.keys import UNDECODED, text_of_key, texts_of
 from pystreams.client.owners import Asked, KnownOwners, asked_for
 from pystreams.errors import StreamsError
 
@@ -85,14 +86,15 @@ class Client:
         """Return what a store has of a key; None if it has no such key.
 
         Args:
-            key: The key: a text, a number, or what its serde takes as JSON.
+            key: The key: a text, a number, bytes, or what its serde takes as JSON.
             **asked: `isolation`, `min_position`, `partition`; `as_of`, `time_from`, `time_to`.
 
         Raises:
             HttpQueryError: There is no answer.
         """
-        text = key if isinstance(key, str) else json.dumps(key)
-        path = f"/v1/stores/{quote(store, safe='')}/{quote(text, safe='')}"
+        text = text_of_key(key)
+        place = quote(text, safe="", errors=UNDECODED)
+        path = f"/v1/stores/{quote(store, safe='')}/{place}"
         try:
             if self._owners is None:
                 return self._ask(path, asked)
@@ -211,7 +213,7 @@ class Client:
         end = "to" if asked.get("order") == "descending" else "from"
         back = 1
         while back <= len(entries):
-            for text in _texts_of(entries[-back]):
+            for text in texts_of(entries[-back]):
                 question = {**asked, end: text}
                 if self._begins_with(entries[-back], path, question):
                     given = {_id_of(entry) for entry in entries[-back:]}
@@ -245,11 +247,11 @@ class Client:
     ) -> tuple[dict[str, Any], str | None]:
         """Return what is answered, and whom that process has asked for it, if it has."""
         given = {
-            name: json.dumps(value) if isinstance(value, dict) else value
+            name: text_of_key(value) if isinstance(value, dict | bytes) else value
             for name, value in asked.items()
             if value is not None
         }
-        address = f"{url}{path}" + (f"?{urlencode(given)}" if given else "")
+        address = f"{url}{path}" + (f"?{urlencode(given, errors=UNDECODED)}" if given else "")
         try:
             found, owner = self._answer_to(url, address)
         except redirects.RedirectError as error:
@@ -331,11 +333,3 @@ def _tells_of_no_key(error: HttpQueryError) -> bool:
 def _id_of(entry: dict[str, Any]) -> str:
     """Return what tells an entry of a range from others."""
     return json.dumps([entry.get("key"), entry.get("window")], sort_keys=True)
-
-
-def _texts_of(entry: dict[str, Any]) -> list[str]:
-    """Return the texts by which a store may be asked for an entry's key."""
-    key = entry["key"]
-    if "window" in entry:
-        return [json.dumps({"key": key, "window": entry["window"]})]
-    return [key, json.dumps(key)] if isinstance(key, str) else [json.dumps(key)]

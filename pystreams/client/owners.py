@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from pystreams.client.keys import UNDECODED
 from pystreams.kernel.partitioner import partition_of
 
 _BELIEVED_S = 30.0
@@ -51,13 +52,14 @@ def asked_for(store: str, key: Any, text: str, partition: Any) -> Asked:
     """Return a question, as far as answers can be learned from.
 
     Args:
-        key: As the client was given it: only texts and integers can be guessed of.
+        key: As the client was given it: only texts, bytes and integers can be guessed of.
         text: As it is sent.
         partition: The one that is asked for, or None.
     """
     if partition is not None:
         return Asked(store, None, partition if type(partition) is int else None)
-    return Asked(store, text if type(key) in (str, int) else None, None)
+    is_guessed = type(key) in (str, int) or _bytes_of(text) == key
+    return Asked(store, text if is_guessed else None, None)
 
 
 class KnownOwners:
@@ -202,8 +204,12 @@ def _as_number(text: str, size_bytes: int) -> bytes | None:
         return None
 
 
+def _bytes_of(text: str) -> bytes:
+    return text.encode(errors=UNDECODED)
+
+
 _WAYS: Final[dict[str, Callable[[str], bytes | None]]] = {
-    "text": str.encode,
+    "text": _bytes_of,
     "long": lambda text: _as_number(text, 8),
     "int": lambda text: _as_number(text, 4),
 }

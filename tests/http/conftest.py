@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class Topics:
         create_topics(admin, [NewTopic(name, num_partitions=partitions)])
         return name
 
-    def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:
+    def write(self, topic: str, records: Sequence[tuple[str | bytes, str, int]]) -> None:
         writer = writer_of(self._servers, topic, partitioner="murmur2_random")
         for key, value, time in records:
             writer.write(topic, value, key, timestamp=FIRST_MS + time)

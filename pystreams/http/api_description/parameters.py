@@ -25,7 +25,8 @@ _TEXT: Final = {"type": "string"}
 IN_PATH: Final = {
     "store": Parameter("The store's name.", _TEXT),
     "key": Parameter(
-        "The key as the store's key serde takes it: a text, a number, or JSON, with / as %2F.",
+        "The key as the store's key serde takes it: a text, a number, or JSON, with / as %2F. "
+        'Bytes that are no UTF-8 are percent-encoded, or {"base64": "..."}, as answers show them.',
         _TEXT,
     ),
 }
@@ -49,8 +50,8 @@ IN_QUERY: Final = {
     "as_of": Parameter("Of versioned stores: the version valid at that time (ms).", _TIME),
     "time_from": Parameter("The first start of a window, or of a version's time (ms).", _TIME),
     "time_to": Parameter("The last start of a window, or of a version's time (ms).", _TIME),
-    "from": Parameter("The first key.", _TEXT),
-    "to": Parameter("The last key.", _TEXT),
+    "from": Parameter("The first key, written as in a path.", _TEXT),
+    "to": Parameter("The last key, likewise.", _TEXT),
     "order": Parameter(
         "By key.",
         {"type": "string", "enum": ["ascending", "descending"], "default": "ascending"},

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from pystreams.http.api_description.parameters import MAX_LIMIT
 from pystreams.http.responses import RequestError
+from pystreams.http.stores.byte_keys import shown_key
 from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.stores.contracts.key_value import ValueAndTimestamp
 from pystreams.stores.contracts.position import Position
@@ -75,7 +76,7 @@ def answer_of_key(
         entries = list(islice(_entries(spec, query, value), MAX_LIMIT + 1))
         if entries:
             told = {"entries": entries[:MAX_LIMIT], "more": len(entries) > MAX_LIMIT}
-            return {"key": key, **told, **_where(number, result)}
+            return {"key": shown_key(key), **told, **_where(number, result)}
     return None
 
 
@@ -83,7 +84,8 @@ def answer_of_value(
     key: Any, value: Any, number: int | None, position: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
     """Return what a partition has of a key, where it is one value."""
-    return {"key": key, **_fields(value), "partition": number, "position": position}
+    shown = shown_key(key)
+    return {"key": shown, **_fields(value), "partition": number, "position": position}
 
 
 def answer_of_range(
@@ -151,6 +153,6 @@ def _entries(spec: StoreSpec, query: Query[Any], found: Iterable[Any]) -> Iterat
             yield {"window": {"start": key, "end": key + (size_ms or 0)}, **_fields(value)}
         elif isinstance(key, Windowed):
             window = {"start": key.window.start, "end": key.window.end}
-            yield {"key": key.key, "window": window, **_fields(value)}
+            yield {"key": shown_key(key.key), "window": window, **_fields(value)}
         else:
-            yield {"key": key, **_fields(value)}
+            yield {"key": shown_key(key), **_fields(value)}

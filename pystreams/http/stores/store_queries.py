@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.stores import store_answers
+from pystreams.http.stores.byte_keys import key_text_of, parameters_of
 from pystreams.http.stores.owners import FORWARDED_HEADER, Owners
 from pystreams.http.stores.plain_keys import PlainKeys
 from pystreams.http.stores.store_answers import Answers
@@ -82,8 +83,7 @@ class StoreQueries:
 
     async def value(self, request: Request) -> Response:
         """Answer what a store has of one key, here or in the process that has its partition."""
-        names = request.path_params
-        store, text = names["store"], names["key"]
+        store, text = request.path_params["store"], key_text_of(request)
         if FORWARDED_HEADER in request.headers and "partition" not in request.query_params:
             return as_json(self._here(store, text, request.query_params))
         answer = self.of_key(store, text, request.query_params)
@@ -138,7 +138,7 @@ class StoreQueries:
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
         store = request.path_params["store"]
-        answer = await run_in_threadpool(self._entries, store, request.query_params)
+        answer = await run_in_threadpool(self._entries, store, parameters_of(request))
         if isinstance(answer, Elsewhere):
             return await run_in_threadpool(self._owners.ask, request, store, answer.partitions[0])
         return answer

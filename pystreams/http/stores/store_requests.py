@@ -1,7 +1,8 @@
 """What a request asks of a store: which query, of which partitions, how far along.
 
 Keys in addresses are texts that the store's key serde takes (`pystreams.readable_values`): a text,
-a number, JSON. A parameter that the store does not know is refused, never passed over.
+a number, JSON; of bytes see `byte_keys`. A parameter that the store does not know is refused, never
+passed over.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from starlette.datastructures import QueryParams
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.http.api_description.parameters import ALWAYS, DEFAULT_LIMIT, MAX_LIMIT, MAX_NUMBER
 from pystreams.http.responses import RequestError
+from pystreams.http.stores.byte_keys import bytes_in, utf8
 from pystreams.ids import TopicPartition
 from pystreams.readable_values import bytes_of_text
-from pystreams.serdes import STRING, Serde
+from pystreams.serdes import BYTES, STRING, Serde
 from pystreams.stores.contracts.position import Position, PositionBound
 from pystreams.stores.contracts.queries import (
     KeyQuery,
@@ -137,11 +139,7 @@ def key_of(text: str, serde: Serde[Any]) -> Any:
     Raises:
         RequestError: The serde can't take it.
     """
-    try:
-        data = bytes_of_text(text, serde, "")
-    except ValueError as error:
-        raise RequestError(400, f"the key {error}") from error
-    return serde.deserializer("")(data)
+    return serde.deserializer("")(_bytes_of_key(text, serde))
 
 
 def key_of_store(text: str, spec: StoreSpec, serde: Serde[Any]) -> Any:
@@ -180,10 +178,17 @@ def _refuse_unknown(spec: StoreSpec, given: QueryParams, known: Any) -> None:
         )
 
 
+def _bytes_of_key(text: str, serde: Serde[Any]) -> bytes:
+    try:
+        return bytes_in(text) if serde is BYTES else bytes_of_text(utf8(text, serde), serde, "")
+    except ValueError as error:
+        raise RequestError(400, f"the key {error}") from error
+
+
 def _refuse_inverted(given: QueryParams, serde: Serde[Any]) -> None:
     """Refuse a range of which a store would warn in the log: whoever may ask would fill that."""
     start, end = given["from"], given["to"]
-    if bytes_of_text(start, serde, "") > bytes_of_text(end, serde, ""):
+    if _bytes_of_key(start, serde) > _bytes_of_key(end, serde):
         raise RequestError(
             400,
             f"from is above to in order of bytes ({start!r} and {end!r}), so that nothing is "
