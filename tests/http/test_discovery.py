@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pystreams import KafkaStreams, StreamsError, TopologyError
+from pystreams import (
+    KafkaStreams,
+    StreamsBuilder,
+    StreamsError,
+    TimeWindows,
+    Topology,
+    TopologyError,
+)
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.streams_metadata import HostInfo, LagInfo, client_id_with, host_of
 from pystreams.serdes import STRING
 from tests.broker.waiting import wait_until
-from tests.http.conftest import PARTITIONS, Topics, served
+from tests.http.conftest import PARTITIONS, Served, Topics, served
 from tests.http.test_health import counting
 
 SERVER = "host.example:8080"
@@ -58,6 +67,41 @@ def test_an_instance_finds_itself_and_what_it_has(
 
         wait_until(lambda: lags() == dict.fromkeys(range(PARTITIONS), 0), "no lag")
     assert streams.group_processes() is None
+
+
+def test_a_process_with_other_windows_on_the_same_input_is_told(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("windows")
+    application_id = f"{topic}-app"
+
+    def of(size_ms: int, name: str) -> AbstractContextManager[Served]:
+        settings: Any = {"application_id": application_id, "application_server": f"{name}:8080"}
+        return served(broker, windows_of(topic, size_ms), tmp_path / name, **settings)
+
+    with of(60_000, "a") as one, of(60_000, "b") as same, of(30_000, "c") as other:
+        for application in (one, same, other):
+            application.streams.start()
+
+        def told(application: Served) -> dict[str, bool]:
+            found = application.streams.group_processes() or ()
+            return {
+                each.host_info.host: each.runs_another_topology for each in found if each.host_info
+            }
+
+        wait_until(
+            lambda: told(one) == {"a": False, "b": False, "c": True},
+            "the one that differs",
+            told=lambda: str(told(one)),
+        )
+        wait_until(lambda: told(other) == {"a": True, "b": True, "c": False}, "both others")
+
+
+def windows_of(topic: str, size_ms: int) -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream(topic, key_serde=STRING, value_serde=STRING).group_by_key()
+    grouped.windowed_by(TimeWindows.of_size_with_no_grace(size_ms)).count(name="counts")
+    return builder.build()
 
 
 def test_a_key_that_the_serde_can_not_write_has_no_partition(

@@ -94,13 +94,15 @@ def _process(process: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _has(process: dict[str, Any]) -> str:
-    if process["runs_another_topology"]:
-        reads = ", ".join(process["topics"]) or "nothing"
-        return element("span", f"another topology: reads {reads}", class_="warns")
     names = process["tasks"]
     more = len(names) - _TASKS_NAMED
     named = ", ".join(names[:_TASKS_NAMED]) or "none"
-    return f"{named} and {more} more" if more > 0 else named
+    told = f"{named} and {more} more" if more > 0 else named
+    if not process["runs_another_topology"]:
+        return told
+    if not names:
+        told = f"reads {', '.join(process['topics']) or 'nothing'}"
+    return element("span", f"another topology: {told}", class_="warns")
 
 
 def _told_of(strangers: int) -> str:

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
+from pystreams.deploy.results_digest import results_digest_of
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
@@ -78,6 +79,9 @@ class Discovery:
     Args:
         admin: Asks for the group, and for ends of changelogs.
         topics: Knows how many partitions topics and stores have.
+
+    Attributes:
+        topology_digest: What tells this topology from others, for the group.
     """
 
     def __init__(
@@ -93,6 +97,9 @@ class Discovery:
         self._admin = admin
         self._topics = topics
         self._clock = clock
+        self.topology_digest = results_digest_of(
+            plan.topology, config.default_key_serde, config.default_value_serde
+        )
         self._written_by: dict[str, _Writer] = {}
         self._lock = threading.Lock()
         self._look: _Look | None = None
@@ -133,7 +140,7 @@ class Discovery:
         if group is None:
             return None
         tasks = partitions_of_tasks(self._plan, self._topics.partition_counts())
-        return processes_of(group, self._plan, tasks, threads)
+        return processes_of(group, self._plan, tasks, threads, self.topology_digest)
 
     def of_key(
         self, store: str, key: Any, serde: Serde[Any] | None, partitioner: StreamPartitioner | None

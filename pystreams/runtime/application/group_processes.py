@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from pystreams.deploy.results_digest import differ
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.group_description import (
     GroupDescription,
@@ -13,7 +14,7 @@ from pystreams.runtime.cluster.group_description import (
     of_another_topology,
 )
 from pystreams.runtime.cluster.partial_tasks import stranded
-from pystreams.runtime.cluster.streams_metadata import HostInfo, host_of
+from pystreams.runtime.cluster.streams_metadata import HostInfo, digest_of, host_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _OF_A_THREAD = re.compile(r"-StreamThread-\d+-consumer(@.*)?$")
@@ -29,7 +30,8 @@ class GroupProcess:
         host_info: Where it answers (`application.server`); None if it does not say.
         is_here: Whether it is this one.
         threads: How many of its threads are members.
-        runs_another_topology: Whether it can't be running this topology.
+        runs_another_topology: Whether it can't be running this topology, or says that it runs
+            another one.
         topics: What it reads.
     """
 
@@ -48,12 +50,14 @@ def processes_of(
     plan: TopologyPlan,
     tasks: Mapping[TaskId, Collection[TopicPartition]],
     threads: Collection[str],
+    digest: str,
 ) -> list[GroupProcess]:
     """Return the processes of a group, this one first, the others in order of their names.
 
     Args:
         tasks: What each of its tasks reads.
         threads: The names of this process' stream threads.
+        digest: Of the topology, as each process tells its own (`deploy.results_digest`).
     """
     ours = {f"{thread}-consumer" for thread in threads}
     by_process: dict[tuple[bool, str, str], list[GroupMember]] = {}
@@ -76,6 +80,7 @@ def processes_of(
         for member in members
     ]
     strangers = of_another_topology(others, plan.reads, split)
+    strangers += [member for member in others if differ(digest_of(member.client_id), digest)]
     return [
         GroupProcess(
             name=name,

@@ -256,7 +256,12 @@ class KafkaStreams(QueryingClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            process = ProcessIdentity.of(config, directory.process_id, kept=directory.kept_identity)
+            process = ProcessIdentity.of(
+                config,
+                directory.process_id,
+                kept=directory.kept_identity,
+                topology_digest=self._discovery.topology_digest,
+            )
             self._client_id = process.client_id
             parts = ThreadParts(
                 plan=self._plan,

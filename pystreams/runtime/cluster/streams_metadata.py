@@ -1,8 +1,9 @@
 """Where an application's instances answer, and which state each of them has.
 
-`application.server` is told to the group at the end of the consumer's client id, behind an `@`:
+`application.server` is told to the group at the end of the consumer's client id, and before it the
+digest of the topology (`deploy.results_digest`), each behind an `@`:
 
-    orders-0b2e-StreamThread-1-consumer@host.example:8080
+    orders-0b2e-StreamThread-1-consumer@0.1.0-9f86d081@host.example:8080
 
 so that whoever may describe the group knows where to ask, without a service of its own. Kafka
 Streams tells it in its assignor's subscription, which the consumer protocol of KIP-848 has not.
@@ -37,9 +38,21 @@ class HostInfo(NamedTuple):
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def client_id_with(client_id: str, application_server: str) -> str:
-    """Return the client id that tells the group where its instance answers."""
-    return f"{client_id}{_MARK}{application_server}" if application_server else client_id
+def client_id_with(client_id: str, application_server: str, digest: str = "") -> str:
+    """Return the client id that tells the group where its instance answers, and what it runs.
+
+    Args:
+        application_server: Where; empty if it does not say. Then all stays unsaid.
+        digest: Of its topology, or empty.
+    """
+    told = (digest, application_server) if application_server else ()
+    return _MARK.join((client_id, *filter(None, told)))
+
+
+def digest_of(client_id: str) -> str:
+    """Return the digest of the topology that the instance of a client id runs; empty if unsaid."""
+    parts = client_id.split(_MARK)
+    return parts[-2] if len(parts) > 2 else ""
 
 
 def host_of(client_id: str) -> HostInfo | None:

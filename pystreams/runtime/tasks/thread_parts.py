@@ -34,6 +34,7 @@ class ProcessIdentity:
         survives: Whether the identity was there before this run, and so may be for the next: then
             a static member stays in its group when it stops.
         application_server: Where it answers, `host:port`; empty if it does not say.
+        topology_digest: What tells its topology from others; empty if it does not say.
         newcomer: Whether the group can't know it: it was made in this run, and may stand in for one
             that has died.
     """
@@ -44,15 +45,19 @@ class ProcessIdentity:
     transactional_id: str
     survives: bool
     application_server: str = ""
+    topology_digest: str = ""
     newcomer: bool = False
 
     @classmethod
-    def of(cls, config: StreamsConfig, process_id: str, *, kept: bool) -> ProcessIdentity:
+    def of(
+        cls, config: StreamsConfig, process_id: str, *, kept: bool, topology_digest: str = ""
+    ) -> ProcessIdentity:
         """Return the identity of a process.
 
         Args:
             process_id: Stable across restarts.
             kept: Whether the state directory had it before this run.
+            topology_digest: What tells its topology from others.
         """
         identity = f"{config.application_id}-{process_id}"
         survives = kept or bool(config.group_instance_id)
@@ -66,12 +71,13 @@ class ProcessIdentity:
             transactional_id=f"{config.application_id}-{own_name}",
             survives=survives,
             application_server=config.application_server,
+            topology_digest=topology_digest,
             newcomer=not survives,
         )
 
     def consumer_id(self, thread: str) -> str:
         """Return the client id of a thread's consumer, which the whole group sees."""
-        return client_id_with(f"{thread}-consumer", self.application_server)
+        return client_id_with(f"{thread}-consumer", self.application_server, self.topology_digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
