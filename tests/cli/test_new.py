@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ def test_an_application_is_written_under_its_name(
         "lines.txt",
         "production.toml",
         "requirements.txt",
-        "test_topology.py",
+        "test_orders.py",
         "topology.py",
     ]
     loaded = load_topology("orders/topology.py")
@@ -54,6 +56,22 @@ def test_its_configuration_of_production_is_one(tmp_path: Path) -> None:
 
     assert config.replication_factor == 3
     assert str(config.state_dir) == "/var/lib/orders"
+
+
+def test_applications_side_by_side_are_tested_together(tmp_path: Path) -> None:
+    for name in ("orders", "eu.refunds-2"):
+        CliRunner().invoke(new, [name, "--directory", str(tmp_path / name)])
+
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "2 passed" in run.stdout
 
 
 def test_nothing_that_is_there_is_written_over(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +12,7 @@ import pytest
 from pystreams.cli.application.topology_loader import LoadedTopology, LoadingError, load_topology
 from pystreams.config import StreamsConfig
 from pystreams.errors import TopologyError
+from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +137,88 @@ def test_a_file_may_have_the_name_of_a_loaded_module(write: Write) -> None:
 
     assert loaded.name == "json"
     assert sys.modules.get("json") is json_before
+
+
+OWN = "raise ZeroDivisionError('the one beside the topology')"
+
+
+def test_a_file_beside_it_named_like_pythons_own_module_hides_nothing(write: Write) -> None:
+    """What is not loaded yet is loaded later, by whoever needs it then."""
+    for name in ("queue", "mailbox"):
+        write(OWN, f"{name}.py")
+
+    load_topology(write(TOPOLOGY + "topology = make('in')"))
+
+    assert importlib.import_module("mailbox").Maildir
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from queue import Order\n",
+        "import queue\nqueue.Order\n",
+        "import queue\n",
+        "import queue as ours\n",
+        "import queue.orders\n",
+    ],
+)
+def test_a_topology_that_imports_what_pythons_own_module_hides_is_told_which_file(
+    write: Write, code: str
+) -> None:
+    write("class Order: ...", "queue.py")
+
+    with pytest.raises(LoadingError, match="Python has a module 'queue' of its own") as told:
+        load_topology(write(code + TOPOLOGY + "topology = make('in')"))
+
+    assert "rename queue.py, which is beside the topology" in str(told.value)
+
+
+def test_so_is_one_whose_helper_imports_it(write: Write) -> None:
+    write("", "queue.py")
+    write("import queue\n", "rules.py")
+
+    with pytest.raises(LoadingError, match=r"rules\.py imports queue\. Python has a module"):
+        load_topology(write("import rules\n" + TOPOLOGY + "topology = make('in')"))
+
+
+def test_pythons_own_module_may_be_used_where_nothing_hides_it(write: Write) -> None:
+    write("", "email.py")
+
+    load_topology(write("import queue\nfrom email import message\n" + TOPOLOGY + "t = make('in')"))
+
+
+def test_a_topology_may_be_named_like_pythons_own_module(write: Write) -> None:
+    loaded = load_topology(write(TOPOLOGY + "topology = make('in')", "wave.py"))
+
+    assert loaded.name == "wave"
+    assert importlib.import_module("wave").Wave_read
+
+
+def test_the_command_runs_beside_files_named_like_pythons_own_modules(
+    write: Write, tmp_path: Path
+) -> None:
+    for name in ("email.py", "queue.py", "statistics.py", "csv.py", "socketserver.py"):
+        write(OWN, name)
+    write(TOPOLOGY + "topology = make('in')")
+    options = ["-cbootstrap.servers=127.0.0.1:1", "-capplication.id=a", "-cstate.dir=state"]
+    options += ["-cdefault.key.serde=string", "-cdefault.value.serde=string"]
+    commands = {
+        0: ["describe", "flow.py"],
+        1: ["query", "http://127.0.0.1:1", "counts", "a"],  # Nobody answers there.
+        3: ["run", "flow.py", *options, "--http", "0"],
+    }
+    for exit_code, command in commands.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "pystreams", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_S,
+        )
+        told = done.stdout + done.stderr
+        assert done.returncode == exit_code, told
+        assert "ZeroDivisionError" not in told
 
 
 def test_a_module_may_give_configuration(write: Write) -> None:

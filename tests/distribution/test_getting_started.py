@@ -77,7 +77,7 @@ def test_every_command_of_the_page_works(variables: dict[str, str], tmp_path: Pa
 def test_what_the_page_shows_is_what_new_writes(installed: Installed, tmp_path: Path) -> None:
     assert installed.run("pystreams", "new", "words", cwd=tmp_path).returncode == 0
     written = "".join(
-        (tmp_path / "words" / name).read_text() for name in ("topology.py", "test_topology.py")
+        (tmp_path / "words" / name).read_text() for name in ("topology.py", "test_words.py")
     )
 
     shown = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

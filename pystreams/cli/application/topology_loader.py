@@ -1,9 +1,10 @@
 """From `FILE`, `FILE:attribute` or `module:attribute` to a topology.
 
-A file is imported the way Python runs a script (its directory first on the path), a module the way
-`python -m` does (the working directory first). The attribute may be a topology, a builder, or a
-function without parameters that returns either; a builder is built with the configuration. A module
-may also hold `config`, a dict: the weakest source of configuration.
+Modules are looked for in the directory of a file, as Python does for a script, and for a module in
+the working directory, as `python -m` does; but Python's own come first (`import_path`). The
+attribute may be a topology, a builder, or a function without parameters that returns either; a
+builder is built with the configuration. A module may also hold `config`, a dict: the weakest source
+of configuration.
 """
 
 # ruff: noqa: BLE001 - the user's code may raise anything; what it raised is shown, not swallowed.
@@ -20,6 +21,13 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pystreams.cli.application.import_path import (
+    hidden_import,
+    hidden_in,
+    is_pythons_own,
+    put_on_path,
+    why_it_fails,
+)
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.kernel.user_tracebacks import is_users
 
@@ -77,7 +85,7 @@ def load_topology(reference: str) -> LoadedTopology:
             raises; or nothing in it is a topology.
     """
     location, attribute = _split(reference)
-    module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
+    module = _imported(location, directory_of(reference))
     found = _attribute_of(module, attribute, location) if attribute else _only_one(module, location)
     where = f"{location}:{attribute}" if attribute else location
     topology, builder = _topology_of(found, where)
@@ -105,14 +113,28 @@ def _is_path(location: str) -> bool:
     return Path(location).is_dir() and not (Path(location) / "__init__.py").is_file()
 
 
+def _imported(location: str, directory: Path) -> ModuleType:
+    """Import a file or a module, and look whether it imports what Python's own modules hide."""
+    put_on_path(str(directory))
+    hidden = hidden_in(str(directory)) if directory.is_dir() else {}
+    try:
+        module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
+    except LoadingError as error:
+        why = "" if error.__cause__ is None else why_it_fails(error.__cause__, hidden)
+        raise (LoadingError(f"{error}\n{why}") if why else error) from None
+    if hidden and (told := hidden_import(str(directory), hidden)):
+        raise LoadingError(f"{location}: {told}")
+    return module
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise LoadingError(f"{path} {what}: name a Python file that builds a topology")
-    absolute = path.resolve()
-    _put_first_on_path(absolute.parent)
-    # A name that is taken already would hide the other module from the user's own imports.
-    name = absolute.stem if absolute.stem not in sys.modules else f"pystreams_{absolute.stem}"
+    absolute, name = path.resolve(), path.resolve().stem
+    # A name that is taken would hide the other module from the user's own imports, and from ours.
+    if name in sys.modules or is_pythons_own(name):
+        name = f"pystreams_{name}"
     spec = importlib.util.spec_from_file_location(name, absolute)
     if spec is None or spec.loader is None:
         raise LoadingError(f"{path} is not a Python file: its name must end in .py")
@@ -125,30 +147,24 @@ def _import_file(path: Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise _failed(error, str(path)) from None
+        raise _failed(error, str(path)) from error
     return module
 
 
 def _import_module(name: str) -> ModuleType:
-    _put_first_on_path(Path.cwd())
     try:
         return importlib.import_module(name)
     except KeyboardInterrupt:
         raise
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise _failed(error, name) from None
+            raise _failed(error, name) from error
         raise LoadingError(
             f"there is no file and no module {name!r}: "
             "name a Python file, or a module that can be imported from here"
         ) from error
     except BaseException as error:
-        raise _failed(error, name) from None
-
-
-def _put_first_on_path(directory: Path) -> None:
-    if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
+        raise _failed(error, name) from error
 
 
 def _attribute_of(module: ModuleType, attribute: str, location: str) -> object:

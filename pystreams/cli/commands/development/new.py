@@ -17,6 +17,7 @@ from pystreams.kernel.installed_version import installed_version
 _TEMPLATES = files("pystreams.cli.application") / "first_application"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,199}")
 _SUFFIX = ".txt"
+_TEST = "test_application.py"
 
 
 @click.command()
@@ -52,14 +53,14 @@ def new(name: str, *, directory: Path | None) -> None:
         )
     place = directory or Path(name)
     with streams_errors_as_exit_codes():
-        written = _write(place, {"name": name, "version": installed_version()})
+        written = _write(place, name)
     click.echo(f"Created {place}: {', '.join(written)}\n")
     click.echo(f"  cd {shlex.quote(str(place))}\n  pystreams run topology.py --dev\n")
     click.echo("and in another terminal, there:\n")
     click.echo(f"  pystreams produce topology.py {name}-lines --dev --from-file lines.txt")
 
 
-def _write(place: Path, values: dict[str, str]) -> list[str]:
+def _write(place: Path, name: str) -> list[str]:
     """Write the files; return their names.
 
     Raises:
@@ -69,11 +70,15 @@ def _write(place: Path, values: dict[str, str]) -> list[str]:
         place.mkdir(parents=True, exist_ok=True)
         if any(place.iterdir()):
             raise StreamsError(f"{place} is not empty: choose another name, or --directory")
+        # pytest takes no two files of one name, as applications side by side would have.
+        test = f"test_{re.sub('[.-]', '_', name)}.py"
+        values = {"name": name, "test": test, "version": installed_version()}
         templates = {
             entry.name.removesuffix(_SUFFIX): entry.read_text("utf-8")
             for entry in _TEMPLATES.iterdir()
             if entry.name.endswith(_SUFFIX)
         }
+        templates[test] = templates.pop(_TEST)
         for file, text in templates.items():
             (place / file).write_text(Template(text).substitute(values), "utf-8")
     except OSError as error:
