@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from pystreams.cli.options.times import time_ms
@@ -23,3 +24,17 @@ NOW_MS = 1_800_000_000_000
 )
 def test_a_time_is_a_date_or_milliseconds_or_how_long_ago(text: str, time: int) -> None:
     assert time_ms(text, "--from", NOW_MS) == time
+
+
+@pytest.mark.parametrize("text", ["1000000000", "1795824000", "9999999999"])
+def test_a_time_in_seconds_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(click.UsageError, match=f"--from {text}: .* milliseconds: {text}000"):
+        time_ms(text, "--from", NOW_MS)
+
+
+def test_a_time_of_1970_that_looks_like_seconds_is_written_as_a_date() -> None:
+    with pytest.raises(click.UsageError, match="write it like that") as refused:
+        time_ms("1795824000", "--from", NOW_MS)
+    written = refused.value.message.partition("you mean ")[2].partition(",")[0]
+
+    assert time_ms(written, "--from", NOW_MS) == 1_795_824_000

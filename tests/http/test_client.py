@@ -150,6 +150,18 @@ def test_the_command_prints_lines_of_json(filed: Served) -> None:
     assert both.exit_code == 2
 
 
+def test_the_command_takes_times_as_people_write_them(filed: Served) -> None:
+    command = ["query", filed.url, "windows", "a", "--time-from"]
+    run = CliRunner()
+
+    by_date = run.invoke(pystreams, [*command, "1970-01-01T00:16:40Z", "--time-to", str(FIRST_MS)])
+    seconds = run.invoke(pystreams, [*command, "1795824000"])
+
+    starts = [entry["window"]["start"] for entry in json.loads(by_date.output)["entries"]]
+    assert starts == [FIRST_MS]
+    assert (seconds.exit_code, "it takes milliseconds" in seconds.output) == (2, True)
+
+
 def test_the_command_trusts_the_certificates_it_is_given(filed: Served, tmp_path: Path) -> None:
     certificate, key = certificate_of(tmp_path)
     options = HttpOptions(port=0, certificate=certificate, private_key=key)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from pystreams.cli.display.times import told_time
 from pystreams.record import MAX_TIME
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -15,6 +16,8 @@ _SPAN = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 _DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 """A date without its hyphens: as milliseconds it would be in the first hours of 1970."""
+_IN_SECONDS = range(10**9, 10**10)
+"""From 2001 to 2286, where they are seconds; as milliseconds they are in the spring of 1970."""
 
 
 def span_ms(text: str, option: str) -> int:
@@ -48,7 +51,7 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
     if _SPAN.fullmatch(text):
         return time_before_ms(text, option, now_ms)
     if text.isdecimal() and not _DATE.fullmatch(text):
-        return _checked(int(text), text, option)
+        return _checked(_no_seconds(int(text), option), text, option)
     try:
         return _checked(iso_ms(text), text, option)
     except ValueError as error:
@@ -68,6 +71,16 @@ def iso_ms(text: str) -> int:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return round(time.timestamp() * 1000)
+
+
+def _no_seconds(time: int, option: str) -> int:
+    """Refuse a time that was given in seconds: it would take everything, or nothing, in silence."""
+    if time in _IN_SECONDS:
+        raise click.UsageError(
+            f"{option} {time}: these look like seconds since the epoch, and it takes milliseconds: "
+            f"{time}000. If you mean {told_time(time)}, write it like that"
+        )
+    return time
 
 
 def _checked(time: int, text: str, option: str) -> int:

@@ -11,11 +11,14 @@ import click
 
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.http import token_in
+from pystreams.cli.options.times import time_ms
 from pystreams.errors import StreamsError
+from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
     from pystreams.client import Client
 
+_TIMES = frozenset({"as_of", "time_from", "time_to"})
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -25,9 +28,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.argument("key", required=False)
 @click.option("--from", "lower", metavar="KEY", help="The first key of a range.")
 @click.option("--to", "upper", metavar="KEY", help="The last key of a range.")
-@click.option("--as-of", type=int, metavar="MS", help="The time of a version (ms).")
-@click.option("--time-from", type=int, metavar="MS", help="The first start of a window (ms).")
-@click.option("--time-to", type=int, metavar="MS", help="The last start of a window (ms).")
+@click.option(
+    "--as-of", metavar="TIME", help="A version's: ISO 8601, epoch ms, or how long ago: 90s, 1h, 2d."
+)
+@click.option("--time-from", metavar="TIME", help="The first start of a window, likewise.")
+@click.option("--time-to", metavar="TIME", help="The last start of a window, likewise.")
 @click.option("--limit", type=int, help="How many entries of each partition are printed at most.")
 @click.option("--isolation", help="read_committed or read_uncommitted.")
 @click.option("--token-file", type=_FILE, metavar="FILE", help="The token that URL asks for.")
@@ -49,7 +54,8 @@ def query(
 ) -> None:
     """Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.
 
-    Each entry is a line of JSON. Any process of the application answers for all of them.
+    Each entry is a line of JSON. Any process of the application answers for all of them. Keys that
+    are bytes and no text are given as they are shown: {"base64": "..."}.
     """
     from pystreams.client import Client
 
@@ -58,6 +64,9 @@ def query(
     if key is not None and (lower is not None or upper is not None):
         raise click.UsageError("give a KEY, or --from and --to")
     given = {name: value for name, value in asked.items() if value is not None}
+    now_ms = SystemClock().now_ms()
+    for name in _TIMES & given.keys():
+        given[name] = time_ms(given[name], f"--{name.replace('_', '-')}", now_ms)
     with streams_errors_as_exit_codes():
         with Client(url, token=token, tls=tls) as client:
             if key is None:
