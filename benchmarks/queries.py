@@ -128,6 +128,7 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
     )
     try:
         running.wait(_WARM_RECORDS, _START_S, of_each=1)
+        running.wait_for_partitions("counts", options["partitions"], _START_S)
         other.watch()
         paths = _paths(options, ports, asked)
         _ask(options, paths, asked.check)  # The first ones find what later ones know.

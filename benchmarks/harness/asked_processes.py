@@ -19,7 +19,24 @@ Sample = Mapping[str, float]
 
 def partitions_here(port: int, store: str) -> set[int]:
     """Return the partitions of a store that a process has."""
-    with urlopen(f"http://127.0.0.1:{port}/v1/stores/{store}?limit=1") as answer:
+    return _partitions(port, store, "limit=1")
+
+
+def answers_for_all(ports: Sequence[int], store: str, partitions: int) -> bool:
+    """Return whether each process answers for all partitions: those it has, and those of others."""
+    try:
+        here = [number for port in ports for number in partitions_here(port, store)]
+        return sorted(here) == list(range(partitions)) and all(
+            _partitions(port, store, f"limit=1&partition={number}") == {number}
+            for port in ports
+            for number in range(partitions)
+        )
+    except OSError:  # It does not listen yet, or a partition is on its way: 503.
+        return False
+
+
+def _partitions(port: int, store: str, asked: str) -> set[int]:
+    with urlopen(f"http://127.0.0.1:{port}/v1/stores/{store}?{asked}") as answer:
         return {part["partition"] for part in json.load(answer)["partitions"]}
 
 
@@ -74,6 +91,22 @@ class AskedProcesses:
                 return
             time.sleep(0.1)
         raise ProgramError(f"has not counted {records:,} records in {timeout_s:g} s")
+
+    def wait_for_partitions(self, store: str, partitions: int, timeout_s: float) -> None:
+        """Wait until each process answers for all partitions of a store.
+
+        Raises:
+            ProgramError: One has ended, or it takes too long.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not answers_for_all(self.ports, store, partitions):
+            self.watch()
+            if time.monotonic() > deadline_s:
+                raise ProgramError(
+                    f"not every process answers for all {partitions} partitions of {store!r} in "
+                    f"{timeout_s:g} s"
+                )
+            time.sleep(0.1)
 
     def has_counted(self, records: int) -> bool:
         """Return whether so many records are counted by all together."""

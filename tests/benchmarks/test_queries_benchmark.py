@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.harness.asked_processes import AskedProcesses
 from benchmarks.harness.output_check import WrongOutputError
+from benchmarks.harness.processes import ProgramError
 from benchmarks.queries import Asked
+from tests.broker.waiting import DEADLINE_S
+from tests.http.scripted_server import Asked as Request
+from tests.http.scripted_server import as_json, scripted
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = (
@@ -78,3 +83,37 @@ def test_wrong_answers_are_found(status: int, body: bytes, is_over: bool) -> Non
     asked.is_over = is_over
     with pytest.raises(WrongOutputError):
         asked.check("/v1/stores/counts/a", status, body)
+
+
+MOVING = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+
+
+def shares(*numbers: int) -> bytes:
+    return as_json({"partitions": [{"partition": number} for number in numbers]})
+
+
+def test_nothing_is_asked_before_each_process_answers_for_all_partitions() -> None:
+    """One partition is nobody's at first, then on its way, then not known to the other process."""
+    of_first = iter([shares(0), shares(0, 1), shares(0)])
+    of_second = iter([shares(2), shares(2), MOVING])
+    known = iter([MOVING])
+
+    def first(request: Request) -> bytes:
+        number = request.target.partition("partition=")[2]
+        return shares(int(number)) if number else next(of_first, shares(0))
+
+    def second(request: Request) -> bytes:
+        number = request.target.partition("partition=")[2]
+        if number == "0":
+            return next(known, shares(0))
+        return shares(int(number)) if number else next(of_second, shares(1, 2))
+
+    with scripted(first) as one, scripted(second) as other:
+        AskedProcesses([], [one.port, other.port]).wait_for_partitions("counts", 3, DEADLINE_S)
+
+    assert not any(map(list, (of_first, of_second, known)))
+
+
+def test_a_process_that_answers_for_some_partitions_alone_ends_the_benchmark() -> None:
+    with scripted(lambda _: shares(0)) as one, pytest.raises(ProgramError, match="all 2 partition"):
+        AskedProcesses([], [one.port]).wait_for_partitions("counts", 2, 0)
