@@ -15,7 +15,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.http.stores.quick_forwards import Forward, QuickForwards
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.streams_metadata import HostInfo
-from tests.broker.waiting import wait_until
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import Served, Topics, certificate_of
 from tests.http.connecting import HOST, ORDINARILY, Raw
 from tests.http.counting import counting
@@ -155,6 +155,29 @@ def test_who_says_that_it_closes_is_not_asked_on_that_connection_again() -> None
     owner = Owner([closing, value(b"2")])
     assert asked(owner, 2) == [b"1", b"2"]
     assert owner.connections == 2
+
+
+def test_an_owner_is_forgotten_when_no_connection_to_it_is_left() -> None:
+    """So are those that never listen: where addresses come and go, none is kept for ever."""
+
+    async def ask() -> None:
+        closes = value(b"1").replace(b"200 OK\r\n", b"200 OK\r\nconnection: close\r\n")
+        owner, nobody = Owner([value(b"1"), closes]), HostInfo("nobody.invalid", 1)
+        server = await asyncio.start_server(owner.serve, "127.0.0.1", 0)
+        (listening,) = server.sockets
+        there = HostInfo("127.0.0.1", listening.getsockname()[1])
+        forwards, loop = QuickForwards(None), asyncio.get_running_loop()
+        for to, left in ((there, {there}), (nobody, {there}), (there, set())):
+            answer: asyncio.Future[bytes | None] = loop.create_future()
+            forwards.ask(Forward(to, b"GET / HTTP/1.1\r\n\r\n"), answer.set_result)
+            await answer
+            async with asyncio.timeout(DEADLINE_S):
+                while forwards.owners != left:  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0)
+        server.close()
+        await owner.ended.wait()
+
+    asyncio.run(ask())
 
 
 def test_owners_are_asked_over_tls(

@@ -58,13 +58,23 @@ class QuickForwards:
         """Ask; `done` is called once, later."""
         owner = self._owners.get(forward.owner)
         if owner is None:
-            owner = self._owners[forward.owner] = _Owner(forward.owner, self._tls)
+            owner = self._owners[forward.owner] = _Owner(forward.owner, self._tls, self._let_go)
         owner.ask(forward.request, done)
+
+    @property
+    def owners(self) -> frozenset[HostInfo]:
+        """Those to whom there are connections, or that are asked just now."""
+        return frozenset(self._owners)
 
     def close(self) -> None:
         """Close all connections; what is asked gets no answer."""
-        for owner in self._owners.values():
+        for owner in list(self._owners.values()):
             owner.close()
+
+    def _let_go(self, owner: _Owner) -> None:
+        """Forget a process to which there is no connection: its address may never come again."""
+        if self._owners.get(owner.address) is owner:
+            del self._owners[owner.address]
 
 
 class _Question:
@@ -84,11 +94,17 @@ class _Owner:
     """The connections to another process, and the questions that wait for one, in their order.
 
     A question that no connection has taken in time is told as None.
+
+    Args:
+        let_go: Called when there is neither a connection nor a question any more.
     """
 
-    def __init__(self, address: HostInfo, tls: ssl.SSLContext | None) -> None:
-        self._address = address
+    def __init__(
+        self, address: HostInfo, tls: ssl.SSLContext | None, let_go: Callable[[_Owner], None]
+    ) -> None:
+        self.address = address
         self._tls = tls
+        self._let_go = let_go
         self._links: set[_Link] = set()
         self._free: list[_Link] = []
         self._connecting: set[asyncio.Task[None]] = set()
@@ -116,6 +132,7 @@ class _Owner:
         with suppress(ValueError):
             self._free.remove(link)
         self._go_on()
+        self._rest()
 
     def close(self) -> None:
         self._closed = True
@@ -146,6 +163,7 @@ class _Owner:
     def _give_up(self, question: _Question) -> None:
         self._waiting.remove(question)
         question.done(None)
+        self._rest()
 
     async def _connect(self, question: _Question) -> None:
         try:
@@ -159,10 +177,15 @@ class _Owner:
     def _connected(self, task: asyncio.Task[None]) -> None:
         self._connecting.discard(task)
         self._go_on()
+        self._rest()
+
+    def _rest(self) -> None:
+        if not (self._links or self._connecting or self._waiting):
+            self._let_go(self)
 
     async def _new_link(self) -> _Link:
-        loop, host = asyncio.get_running_loop(), self._address.host
-        keeping = LockKeepingSocket((await _connected_socket(self._address)).detach())
+        loop, host = asyncio.get_running_loop(), self.address.host
+        keeping = LockKeepingSocket((await _connected_socket(self.address)).detach())
         keeping.setblocking(False)
         _, link = await loop.create_connection(
             lambda: _Link(self),
