@@ -19,7 +19,7 @@ from starlette.responses import Response
 from pystreams.http.responses import as_json
 from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from pystreams.runtime.application.watchdog import TroubleKind
+from pystreams.runtime.application.troubles import TroubleKind
 
 _DEAD = (State.ERROR, State.PENDING_ERROR, State.NOT_RUNNING)
 

@@ -146,12 +146,17 @@ def _client() -> Iterator[MetricDefinition]:
         "stalled-tasks", "Tasks that records wait for, and that took none for 60 s. Not in Kafka."
     )
     yield gauge(
+        "stalled-reads",
+        "Tasks, restoring ones too, and global topics that for 60 s got nothing of a partition "
+        "that holds more, or is silent. Not in Kafka.",
+    )
+    yield gauge(
         "stalled-standby-tasks",
         "Standbys that are behind, and have read nothing for 60 s. Not in Kafka.",
     )
     yield counter(
         "troubles-total",
-        "How often the watchdog found a thread, a task or a standby standing still. Not in Kafka.",
+        "How often the watchdog found something standing still. Not in Kafka.",
     )
     for stage in DEAD_LETTER_STAGES:
         yield counter(

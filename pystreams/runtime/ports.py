@@ -298,10 +298,7 @@ class AdminPort(Protocol):
         """
 
     def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
-        """Delete topics; return those that could not be, with the reason.
-
-        Those that do not exist count as deleted.
-        """
+        """Delete those of these that exist; return those that could not be, with the reason."""
 
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]
@@ -311,6 +308,9 @@ class AdminPort(Protocol):
         Raises:
             RetriableClientError: No answer in time.
         """
+
+    def told_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where partitions end (stable records); leaves out those of a silent broker."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets (purge of repartition topics); best effort."""

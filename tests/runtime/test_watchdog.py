@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pystreams import TaskId, TopicPartition
-from pystreams.runtime.application.watchdog import TroubleKind, Watchdog, stack_of
+from pystreams.runtime.application.troubles import TroubleKind
+from pystreams.runtime.application.watchdog import Watchdog, stack_of
 from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.testing.simulation import ManualClock
@@ -145,18 +146,77 @@ def test_a_paused_application_has_no_stalled_tasks(caplog: pytest.LogCaptureFixt
     assert watched.look(thread, after_ms=60_000) == []
 
 
-def test_a_standby_that_is_behind_and_reads_nothing_does_not_follow(
+CHANGELOGS = TopicPartition("app-s-changelog", 1), TopicPartition("app-t-changelog", 1)
+
+
+def at(offset: int, other_offset: int | None) -> dict[TopicPartition, int | None]:
+    """Two changelogs, or inputs, of which nothing is here."""
+    return dict(zip(CHANGELOGS, (offset, other_offset), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("running", TroubleKind.STALLED_PARTITION),
+        ("restoring", TroubleKind.STALLED_RESTORE),
+        ("standby", TroubleKind.STALLED_STANDBY),
+        ("global", TroubleKind.STALLED_GLOBAL),
+    ],
+)
+def test_a_partition_of_which_nothing_comes_is_told_though_others_go_on(
+    state: str, kind: TroubleKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched(caplog)
+
+    def thread(number: int) -> ThreadMetadata:
+        awaited = at(7, 100 * number)
+        if state == "global":
+            return replace(THREAD, awaited=awaited)
+        task = replace(TASK, state=state, processed_records=number, awaited=awaited)
+        if state == "standby":
+            return replace(THREAD, standby_tasks=(task,))
+        return replace(THREAD, active_tasks=(task,))
+
+    watched.look(thread(1))
+    assert watched.look(thread(2), after_ms=59_000) == []
+    assert watched.look(thread(3), after_ms=1_000) == [kind]
+    [line] = watched.told()
+    assert "nothing comes of app-s-changelog-1 at offset 7:" in line
+    assert watched.watchdog.begun == {kind: 1}
+
+    watched.look(replace(THREAD, active_tasks=(replace(TASK, processed_records=4),)))
+    assert "over" in watched.told()[-1]
+
+
+def test_a_task_of_which_one_partition_holds_up_the_other_names_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched(caplog)
-    changelog = TopicPartition("app-s-changelog", 1)
-    standby = replace(TASK, state="standby", restored_offsets={changelog: 7})
-    thread = replace(THREAD, standby_tasks=(standby,))
-    further = replace(THREAD, standby_tasks=(replace(standby, restored_offsets={changelog: 8}),))
+    thread = replace(THREAD, active_tasks=(replace(TASK, awaited=at(7, None)),))
     watched.look(thread)
 
-    assert watched.look(further, after_ms=60_000) == []
-    assert watched.look(further, after_ms=60_000) == [TroubleKind.STALLED_STANDBY]
+    assert watched.look(thread, after_ms=60_000) == [TroubleKind.STALLED_TASK]
+    assert "nothing comes of app-s-changelog-1 at offset 7, app-t-changelog-1" in watched.told()[0]
+
+
+def test_a_task_that_does_not_begin_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched(caplog)
+    thread = replace(THREAD, active_tasks=(replace(TASK, state="created", lag_records=None),))
+    watched.look(thread)
+
+    assert watched.look(thread, after_ms=60_000) == [TroubleKind.STALLED_RESTORE]
+
+
+def test_standbys_may_wait_while_tasks_restore(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched(caplog)
+
+    def thread(offset: int) -> ThreadMetadata:
+        restoring = replace(TASK, state="restoring", awaited=at(offset, offset))
+        standby = replace(TASK, state="standby", awaited=at(7, 8))
+        return replace(THREAD, active_tasks=(restoring,), standby_tasks=(standby,))
+
+    watched.look(thread(100))
+    assert watched.look(thread(200), after_ms=60_000) == []
 
 
 def test_a_stack_ends_with_what_the_thread_does() -> None:

@@ -10,7 +10,8 @@ from pystreams.config import StreamsConfig
 from pystreams.kernel.installed_version import installed_version
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import CLIENT_GROUP, DEAD_LETTER_STAGES
-from pystreams.runtime.application.watchdog import TroubleKind, Watchdog
+from pystreams.runtime.application.troubles import STALLED_READS, TroubleKind
+from pystreams.runtime.application.watchdog import Watchdog
 from pystreams.stores.engines.rocksdb import MEMORY
 
 
@@ -59,6 +60,7 @@ def client_metrics(
         "blocked-stream-threads": standing_still[TroubleKind.BLOCKED_THREAD],
         "stalled-tasks": standing_still[TroubleKind.STALLED_TASK],
         "stalled-standby-tasks": standing_still[TroubleKind.STALLED_STANDBY],
+        "stalled-reads": sum(standing_still[kind] for kind in STALLED_READS),
         "troubles-total": watchdog.begun.total(),
         **{f"{stage}-dead-letters-total": dead_letters[stage] for stage in DEAD_LETTER_STAGES},
         "recording-level": config.metrics_recording_level.number,

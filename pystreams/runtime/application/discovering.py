@@ -10,8 +10,9 @@ from pystreams.metrics import OnDemand
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.embedding import EmbeddedClient
 from pystreams.runtime.application.group_processes import GroupProcess
+from pystreams.runtime.application.troubles import Trouble
 from pystreams.runtime.application.unfinished_threads import UnfinishedThread, unfinished_among
-from pystreams.runtime.application.watchdog import Trouble, Watchdog
+from pystreams.runtime.application.watchdog import Watchdog
 from pystreams.runtime.cluster.streams_metadata import (
     HostInfo,
     KeyQueryMetadata,

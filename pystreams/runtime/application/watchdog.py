@@ -1,8 +1,14 @@
 """Looks now and then whether an application gets on, and tells of what stands still.
 
-    thread   silent -----> stands still (with its stack) -----> its poll interval is about to pass
-    task     running, records wait, none is processed -----> stalled
-    standby  behind, and not following -----> stalled
+    thread        silent -----> stands still (with its stack) -----> its poll interval ends soon
+    task          running, records wait, none is processed -----> stalled
+    partition     read by a task that goes on, holds more, of which nothing comes -----> stalled
+    restore       nothing comes of a changelog, or the task waits to begin -----> stalled
+    standby       behind in a changelog of which nothing comes -----> stalled
+    global store  nothing comes of its topic, which holds more -----> stalled
+
+Nothing comes of a partition whose broker does not answer fetches, and of one whose broker does not
+even say where it ends.
 
 A trouble is logged when it begins, again each time it has lasted twice as long, and when it is
 over. Nothing is done about one: the group takes partitions away from who does not poll, and
@@ -16,55 +22,26 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Protocol
 
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
+from pystreams.runtime.application.stalled_work import StalledWork
+from pystreams.runtime.application.troubles import Trouble, TroubleKind
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.tasks.concurrent_calls import helpers_of
 
 _log = get_logger("pystreams.watchdog")
 
 _LOOK_EVERY_S = 2.0
 _STANDS_STILL_MS = 10_000.0
-_STALLED_MS = 60_000.0
 _POLL_INTERVAL_LEFT = 0.2
 """With so much of `max.poll.interval.ms` left a thread is about to lose its partitions."""
 _FRAMES = 16
 _IDLE = "_worker"
 """Where a thread of an executor waits for a call."""
-
-
-class TroubleKind(Enum):
-    """What stands still."""
-
-    BLOCKED_THREAD = "stream thread stands still"
-    LATE_POLL = "stream thread is about to lose its partitions"
-    STALLED_TASK = "task makes no progress"
-    STALLED_STANDBY = "standby does not follow"
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that stands still.
-
-    Attributes:
-        of: The thread's or the task's name.
-        text: What is known, for people.
-        since_ms: Since when, on the monotonic clock (ms).
-        stack: Where the thread is, innermost call last; nothing of a task.
-    """
-
-    kind: TroubleKind
-    of: str
-    text: str
-    since_ms: float
-    stack: str = ""
 
 
 class WatchedThread(Protocol):
@@ -125,8 +102,7 @@ class Watchdog:
         self._paused = paused
         self._stack = stack
         self._told_ms: dict[tuple[TroubleKind, str], float] = {}
-        # What was seen of a task when it last moved, and when that was.
-        self._moved: dict[tuple[str, bool], tuple[Hashable, float]] = {}
+        self._stalled = StalledWork()
 
     def start(self, threads: Callable[[], Iterable[WatchedThread]], ended: threading.Event) -> None:
         """Look at the threads there are, in a thread of its own, until the application has ended.
@@ -170,28 +146,15 @@ class Watchdog:
         )
 
     def _found(self, threads: Sequence[ThreadMetadata], now_ms: float) -> Iterator[Trouble]:
-        moved, self._moved = self._moved, {}
+        moving = []
         for thread in threads:
             limit_ms = min(_STANDS_STILL_MS, thread.max_poll_interval_ms / 2)
-            if thread.silent_ms >= limit_ms:
-                if stack := self._stack(thread.thread_name):
-                    yield from _of_thread(thread, now_ms, stack)
-                continue  # Of what a thread does that stands still its tasks know nothing new.
-            if self._paused.is_set():
-                continue
-            for task in (*thread.active_tasks, *thread.standby_tasks):
-                is_standby = task in thread.standby_tasks
-                if not task.lag_records or (
-                    not is_standby and task.state != TaskState.RUNNING.value
-                ):
-                    continue
-                seen: Hashable = task.processed_records, tuple(task.restored_offsets.items())
-                key = str(task.task_id), is_standby
-                known, since_ms = moved.get(key, (None, now_ms))
-                since_ms = since_ms if known == seen else now_ms
-                self._moved[key] = seen, since_ms
-                if now_ms - since_ms >= _STALLED_MS:
-                    yield _of_task(task, since_ms, is_standby=is_standby)
+            if thread.silent_ms < limit_ms:
+                moving.append(thread)
+            # Of what a thread does that stands still its tasks know nothing new.
+            elif stack := self._stack(thread.thread_name):
+                yield from _of_thread(thread, now_ms, stack)
+        yield from self._stalled.found([] if self._paused.is_set() else moving, now_ms)
 
 
 def _of_thread(thread: ThreadMetadata, now_ms: float, stack: str) -> Iterator[Trouble]:
@@ -214,16 +177,3 @@ def _of_thread(thread: ThreadMetadata, now_ms: float, stack: str) -> Iterator[Tr
             since_ms,
             stack,
         )
-
-
-def _of_task(task: TaskMetadata, since_ms: float, *, is_standby: bool) -> Trouble:
-    waiting = f"{task.lag_records} records wait, and none was taken"
-    if is_standby:
-        return Trouble(TroubleKind.STALLED_STANDBY, str(task.task_id), waiting, since_ms)
-    partitions = ", ".join(map(str, task.partitions))
-    text = (
-        f"of {partitions} {waiting}: it waits for another of its partitions (max.task.idle.ms), "
-        "for answers or a retry, or for a transaction of somebody else that stays open; or the "
-        "partition's broker does not answer fetches"
-    )
-    return Trouble(TroubleKind.STALLED_TASK, str(task.task_id), text, since_ms)

@@ -66,6 +66,10 @@ class TaskCounts:
         asked = list(queues.values()) if partition is None else [queues[partition]]
         return sum(queue.waiting_bytes() for queue in asked)
 
+    def next_offset(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the first record of a partition that was not processed, if known."""
+        return self.group.queues[partition].next_offset
+
     def oldest_waiting_ms(self) -> int | None:
         """Return the timestamp of the oldest record that waits in the task (ms), None without any.
 

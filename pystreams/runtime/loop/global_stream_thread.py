@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Mapping
 
 from pystreams.errors import (
-    FatalStreamsError,
     OffsetOutOfRangeError,
     RetriableClientError,
     StateStoreCorruptedError,
@@ -29,12 +28,14 @@ from pystreams.errors import (
     StreamsError,
     as_streams_error,
 )
-from pystreams.ids import NO_TOPIC_ID, TopicPartition
+from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.record import offset_of
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.loop.global_topic_ids import GlobalTopicIds
+from pystreams.runtime.loop.reports.asked_ends import AskedEnds
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import ChangelogBatch, ProducerPort
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
@@ -88,10 +89,11 @@ class GlobalStreamThread:
         self._consumer = parts.clients.global_consumer(f"{client_id}-global-consumer")
         self._producer_id = f"{client_id}-global-producer"
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, int] = {}
         self._unfilled: dict[TopicPartition, int] = {}
         self._filled_with: dict[TopicPartition, int] = {}
-        self._topic_ids: dict[str, str] = {}
-        self._missing: set[str] = set()
+        self._topic_ids = GlobalTopicIds(task.state.store_of)
+        self._ends = AskedEnds(parts, lambda: list(self._next_offsets), self._told.update)
         self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = self._seen_ms = 0.0
         self._uncommitted, self._at_work = False, ""
@@ -122,7 +124,18 @@ class GlobalStreamThread:
             max_poll_interval_ms=_IN_NO_GROUP_MS,
             active_tasks=(),
             at_work=self._at_work,
+            awaited={} if self.error else self._awaited(),
         )
+
+    def _awaited(self) -> dict[TopicPartition, int | None]:
+        """Return the partitions that hold more, or may, and the next offset of each."""
+        positions, unfilled = self._next_offsets.copy(), self._unfilled.copy()
+        silent, told = self._ends.silent.copy(), self._told.copy()
+        return {
+            partition: offset
+            for partition, offset in positions.items()
+            if partition in unfilled or partition in silent or offset < told.get(partition, 0)
+        }
 
     # ------------------------------------------------------------------ the loop
 
@@ -195,6 +208,7 @@ class GlobalStreamThread:
                 "beginning of the topic",
             ) from error
         self._look_if_due()
+        self._ends.check()
 
     def empty_at_end(self, store: str, reason: str) -> None:
         """Take note that a store is to be emptied when nobody reads it any more.
@@ -224,14 +238,14 @@ class GlobalStreamThread:
         while not self._stop.is_set():
             try:
                 held = self._parts.admin.offset_ranges(partitions)
-                self._topic_ids = self._parts.admin.topic_ids(topics)
+                self._topic_ids.known = self._parts.admin.topic_ids(topics)
             except RetriableClientError as error:
                 if not told:
                     told = True
                     _log.info("topics of global stores are waited for", why=str(error))
                 self._stop.wait(_RETRY_PAUSE_S)
                 continue
-            self._next_offsets = state.begin(held, self._topic_ids)
+            self._next_offsets = state.begin(held, self._topic_ids.known)
             self._unfilled = {
                 partition: found.high_watermark
                 for partition, found in held.items()
@@ -307,6 +321,7 @@ class GlobalStreamThread:
             self._producer.flush()
 
     def _close_clients(self) -> None:
+        self._ends.close()
         self._consumer.close()
         if self._producer is not None:
             self._producer.close()
@@ -338,35 +353,13 @@ class GlobalStreamThread:
             return
         self._looked_ms = now_ms
         try:
-            found = self._parts.admin.topic_ids(sorted(self._topic_ids))
+            found = self._parts.admin.topic_ids(sorted(self._topic_ids.known))
             counts = self._parts.admin.partition_counts()
         except StreamsError as error:
             _log.debug("topics of global stores can't be looked at", why=str(error))
             return
-        self._check_ids(found)
+        self._topic_ids.check(found)
         self._take_new_partitions(counts)
-
-    def _check_ids(self, found: Mapping[str, str]) -> None:
-        for topic, topic_id in self._topic_ids.items():
-            present = found.get(topic)
-            # While brokers begin to give ids (Kafka 2.8), not all of them do.
-            is_same = present == topic_id or NO_TOPIC_ID in {present, topic_id}
-            if present is not None and is_same:
-                self._missing.discard(topic)
-                continue
-            store = self._task.state.store_of(topic)
-            if present is not None:
-                raise FatalStreamsError(
-                    f"topic {topic!r} of global store {store!r} was deleted and created again "
-                    f"while the application ran (it had the id {topic_id}, and has {present} now): "
-                    "start again, the store is then read anew from its beginning"
-                )
-            if topic in self._missing:  # A broker may not show it for a moment.
-                raise FatalStreamsError(
-                    f"topic {topic!r} of global store {store!r} was deleted: create it again, and "
-                    "start again; the store is then read anew from its beginning"
-                )
-            self._missing.add(topic)
 
     def _take_new_partitions(self, counts: Mapping[str, int]) -> None:
         """Read partitions that a topic has got since."""

@@ -42,12 +42,12 @@ from pystreams.runtime.loop.membership.group_watch import GroupWatch
 from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
-from pystreams.runtime.loop.reports.asked_ends import AskedEnds
+from pystreams.runtime.loop.reports.asked_ends import AskedEnds, PartitionsInTurn
 from pystreams.runtime.loop.reports.statistics import ThreadStatistics
 from pystreams.runtime.loop.reports.summary_line import SummaryLine
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
-from pystreams.runtime.loop.reports.thread_report import ThreadReport
+from pystreams.runtime.loop.reports.thread_report import ThreadReport, UnreadPartitions
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
@@ -114,16 +114,16 @@ class StreamThread:
         recording, clock, admin = parts.task_settings.stores.recording, parts.clock, parts.admin
         self._purge = RepartitionPurge(parts.plan, parts.settings, self._manager, admin, clock)
         self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
+        self._ends = AskedEnds(parts, PartitionsInTurn(self._manager), self._note_ends)
         self._report = ThreadReport(
             manager=self._manager,
             restorer=self._restorer,
             committer=self._committer,
             processing=self._processing,
             consumer=lambda: self._consumer,
-            unread_partitions=lambda: self._group.unread_partitions,
+            unread=UnreadPartitions(lambda: self._group.unread_partitions, self._ends.silent),
             clock=parts.clock,
         )
-        self._ends = AskedEnds(parts, self._manager, lambda: self._consumer)
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._waiting = WaitingForPartitions(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
@@ -268,6 +268,7 @@ class StreamThread:
         keep = self._settings.membership.static and not self._stop.is_given
         self._manager.revoke(partitions, keep=keep)
         self._input.forget(partitions)
+        self._ends.forget(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else; called from within `poll`."""
@@ -275,6 +276,7 @@ class StreamThread:
         self._waiting.begins()
         self._manager.lose(partitions)
         self._input.forget(partitions)
+        self._ends.forget(partitions)
         of_thread = self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         if of_thread and any(producer.in_transaction for producer in self._producers.all()):
             # It holds what the lost tasks have sent, which must never be committed. Where it can't
@@ -318,6 +320,9 @@ class StreamThread:
             self._input.forget(task.partitions)
 
     # ------------------------------------------------------------------ group membership
+
+    def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._consumer.note_ends(ends)
 
     def _make_consumer(self) -> ConsumerPort:
         client_id = self._parts.identity.consumer_id(self.name)

@@ -84,6 +84,14 @@ class SimulatedAdmin:
         self._broker.maybe_no_answer("offset_ranges")
         return {partition: self._broker.offset_range(partition) for partition in partitions}
 
+    def told_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where partitions end of which the broker says that."""
+        self._lifeline.pulse("told_ends")
+        self._broker.faults.maybe_fail("told_ends")
+        self._broker.maybe_no_answer("told_ends")
+        told = [at for at in partitions if at not in self._broker.ends_in_vain]
+        return {partition: self._broker.offset_range(partition).end for partition in told}
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete records; a scripted failure is nobody's error, as in the real client."""
         self._lifeline.pulse("delete_records")

@@ -43,6 +43,8 @@ class SimulatedBroker:
         clock: For timeouts.
         faults: Decides what happens in the background.
         topic_settings: The settings of each topic. They are kept and shown, and not followed.
+        fetched_in_vain: Partitions of which no fetch has an answer.
+        ends_in_vain: Partitions of which it does not say where they end, asked for that alone.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class SimulatedBroker:
         self.faults = faults
         self._topics: dict[str, list[PartitionLog]] = {}
         self._topic_ids: dict[str, str] = {}
+        self.fetched_in_vain: set[TopicPartition] = set()
+        self.ends_in_vain: set[TopicPartition] = set()
         self.topic_settings: dict[str, dict[str, str]] = {}
         self._created = 0
         self._back_ms = self._transactions_back_ms = 0.0

@@ -215,7 +215,9 @@ class SimulatedConsumer:
         readable = [
             (partition, position)
             for partition, position in self._positions.items()
-            if position is not None and partition not in self._paused
+            if position is not None
+            and partition not in self._paused
+            and partition not in self._broker.fetched_in_vain
         ]
         self._faults.random.shuffle(readable)
         batches: list[PartitionBatch] = []
@@ -360,6 +362,8 @@ class SimulatedRestoreConsumer:
             left = self._faults.random.randint(1, 5)
         for partition, position in self._positions.items():
             if self._faults.happens(self._faults.rates.empty_poll) or not left:
+                continue
+            if partition in self._broker.fetched_in_vain:
                 continue
             log = self._broker.log(partition)
             if position < log.beginning:

@@ -46,6 +46,7 @@ from pystreams.runtime.adapters.administering.topic_settings import (
 )
 from pystreams.runtime.adapters.connection.confluent_errors import (
     MISSING_TOPIC,
+    OLD_LEADER,
     TRANSIENT,
     error_of,
     translate,
@@ -62,17 +63,6 @@ _log = get_logger("pystreams.admin")
 _FIRST_WAIT_S = 0.5
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
-
-_OLD_LEADER = frozenset(
-    {
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError._NOENT,  # noqa: SLF001 - "No leaders found": one of librdkafka's own.
-    }
-)
-"""The client remembers a leader of before an election, as after a broker's restart, or none."""
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -305,6 +295,18 @@ class ConfluentAdmin:
             found[partition] = OffsetRange(beginning, end, max(high, end))
         return found
 
+    def told_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where partitions end; those whose broker is silent are left out."""
+        if not partitions:
+            return {}
+        wanted = dict.fromkeys(map(theirs, partitions), _LATEST)
+        (listed,) = self._ask((wanted, IsolationLevel.READ_COMMITTED))
+        ends = {}
+        for partition in partitions:
+            with contextlib.suppress(StreamsError):
+                ends[partition] = self._offset(listed[theirs(partition)], partition)
+        return ends
+
     def _ask(
         self, *questions: tuple[dict[KafkaPartition, OffsetSpec], IsolationLevel]
     ) -> list[_Listed]:
@@ -321,7 +323,7 @@ class ConfluentAdmin:
             offset = int(self._patience.result(answer, doing).offset)
         except KafkaException as raised:
             error = error_of(raised)
-            if error.code() in _OLD_LEADER:
+            if error.code() in OLD_LEADER:
                 self._learn_leaders()
             raise translate(error, doing) from raised
         if offset == OFFSET_INVALID:  # So librdkafka gives an answer that it did not get.
@@ -390,6 +392,6 @@ class ConfluentAdmin:
         if raised is None:
             return
         error = error_of(raised)
-        self._leaders_are_old |= error.code() in _OLD_LEADER
+        self._leaders_are_old |= error.code() in OLD_LEADER
         why = str(translate(error, f"purging {partition}"))
         _log.warning("records were not purged", partition=str(partition), why=why)

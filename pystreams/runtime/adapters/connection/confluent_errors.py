@@ -54,6 +54,17 @@ FENCED = frozenset(
 """Somebody else is the owner now; or the broker has ended a transaction by its time limit, after
 which librdkafka's producer can't be used any more. Both begin anew from what is committed."""
 
+OLD_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,
+    }
+)
+"""The client remembers a leader of before an election, as after a broker's restart, or none."""
+
 TRANSIENT = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,

@@ -1,21 +1,20 @@
 """Where partitions end of which nothing comes, as brokers say when they are asked.
 
 What waits in a partition is known from fetches. Where fetches have no answers, as behind a network
-that swallows them or at a broker that hangs, nothing is known to wait, and a task that should read
-looks like one that has read all. So the ends of partitions are asked for now and then: beside the
-thread, which never waits for that, and so many at a time, however many there are.
+that swallows them or at a broker that hangs, nothing is known to wait, and who should read looks
+like one that has read all. So the ends of partitions are asked for now and then: beside the
+thread, which never waits for that, and so many at a time, however many there are. Of which nobody
+tells that is remembered, too: as little comes of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from itertools import islice
 
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -27,39 +26,52 @@ _AT_A_TIME = 500
 
 
 class AskedEnds:
-    """Asks for the ends of one thread's partitions; owned by it."""
+    """Asks for the ends of the partitions that one thread reads; owned by it.
+
+    Args:
+        in_turn: Returns the partitions to be asked for next.
+        note: Told of the answers.
+
+    Attributes:
+        silent: Partitions of which the last question had no answer.
+    """
 
     def __init__(
-        self, parts: ThreadParts, manager: TaskManager, consumer: Callable[[], ConsumerPort]
+        self,
+        parts: ThreadParts,
+        in_turn: Callable[[], Sequence[TopicPartition]],
+        note: Callable[[Mapping[TopicPartition, int]], None],
     ) -> None:
+        self.silent: set[TopicPartition] = set()
         self._admin, self._clock = parts.admin, parts.clock
         self._make_pool = parts.make_waiting_pool
-        self._manager = manager
-        self._consumer = consumer
+        self._in_turn, self._note = in_turn, note
         self._pool: Executor | None = None
-        self._asked: Future[dict[TopicPartition, OffsetRange]] | None = None
-        self._next_task = 0
+        self._partitions: Sequence[TopicPartition] = ()
+        self._asked: Future[dict[TopicPartition, int]] | None = None
         self._look_at_ms = self._clock.monotonic_ms() + _EVERY_MS
 
     def check(self) -> None:
-        """Ask when it is time, and tell the consumer what was answered; never waits."""
+        """Ask when it is time, and tell what was answered; never waits."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._look_at_ms:
             return
         if self._asked is None:
-            if not (partitions := self._in_turn()):
+            self._partitions = self._in_turn()
+            if not self._partitions:
                 self._look_at_ms = now_ms + _EVERY_MS
                 return
             if self._pool is None:
                 self._pool = self._make_pool()
-            self._asked = self._pool.submit(self._admin.offset_ranges, partitions)
+            self._asked = self._pool.submit(self._admin.told_ends, self._partitions)
         if self._asked.done():
             asked, self._asked = self._asked, None
             self._look_at_ms = now_ms + _EVERY_MS
-            if (error := asked.exception()) is None:
-                self._consumer().note_ends(_ends(asked.result()))
-            else:
-                _log.debug("ends of partitions are not known", why=str(error))
+            self._take(asked)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what is known of partitions that are not read any more."""
+        self.silent.difference_update(partitions)
 
     def close(self) -> None:
         """Ask no more; an answer is not waited for."""
@@ -67,7 +79,25 @@ class AskedEnds:
             self._pool.shutdown(wait=False)
             self._pool = None
 
-    def _in_turn(self) -> list[TopicPartition]:
+    def _take(self, asked: Future[dict[TopicPartition, int]]) -> None:
+        told: Mapping[TopicPartition, int] = {}
+        if (error := asked.exception()) is None:
+            told = asked.result()
+        else:
+            _log.debug("ends of partitions are not known", why=str(error))
+        self.silent.update(self._partitions)
+        self.silent.difference_update(told)
+        self._note(told)
+
+
+class PartitionsInTurn:
+    """Returns the partitions of running tasks, some at each call."""
+
+    def __init__(self, manager: TaskManager) -> None:
+        self._manager = manager
+        self._next_task = 0
+
+    def __call__(self) -> list[TopicPartition]:
         """Return the partitions of the tasks whose turn it is."""
         running = self._manager.running()
         found: list[TopicPartition] = []
@@ -79,7 +109,3 @@ class AskedEnds:
             first += 1
         self._next_task = first
         return found
-
-
-def _ends(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
-    return {partition: held.end for partition, held in ranges.items()}

@@ -19,6 +19,9 @@ class TaskMetadata:
         processed_records: Records processed since it is here.
         lag_records: Records known to wait; None when nothing is known. Of a standby the offsets
             of its changelogs that it is behind, at most.
+        awaited: Partitions and changelogs that hold something to be read, as far as is known, of
+            which nothing is here, and the next offset of each, None if that is not known: while
+            that stays the same nothing comes. Those whose broker does not say where they end, too.
         lag_by_topic: The same, by topic, of those of which it is known; nothing of a standby.
         lag_ms: How long ago the oldest record that waits was written, by its timestamp (ms). While
             the rest is on its way, how long ago the last one processed was; of a task that had
@@ -45,6 +48,7 @@ class TaskMetadata:
     changelogs: Mapping[TopicPartition, str]
     restored_offsets: Mapping[TopicPartition, int]
     lag_by_topic: Mapping[str, int] = field(default_factory=dict)
+    awaited: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     lag_ms: float | None = None
     progressed_ms: int | None = None
     busy_ms_by_node: Mapping[str, float] = field(default_factory=dict)
@@ -58,6 +62,7 @@ class ThreadMetadata:
         silent_ms: How long ago it last went round its loop (ms).
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
         standby_tasks: What it keeps warm for other processes.
+        awaited: As that of tasks; of the topics of global stores.
         at_work: The task and the record that it processes at this moment; nothing if none.
     """
 
@@ -67,3 +72,4 @@ class ThreadMetadata:
     active_tasks: tuple[TaskMetadata, ...]
     standby_tasks: tuple[TaskMetadata, ...] = ()
     at_work: str = ""
+    awaited: Mapping[TopicPartition, int | None] = field(default_factory=dict)

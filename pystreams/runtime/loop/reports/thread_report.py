@@ -7,6 +7,8 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pystreams.ids import TaskId, TopicPartition
@@ -28,11 +30,20 @@ _LOOKED_AT_IN_TURN = 20
 a second."""
 
 
+class UnreadPartitions(NamedTuple):
+    """What is not read.
+
+    Attributes:
+        by_nobody: Tells how many partitions nobody in the group reads.
+        silent: Partitions whose broker does not say where they end; looked at again and again.
+    """
+
+    by_nobody: Callable[[], int]
+    silent: AbstractSet[TopicPartition]
+
+
 class ThreadReport:
     """Publishes the numbers of one thread.
-
-    Args:
-        unread_partitions: Tells how many of them nobody in the group reads.
 
     Attributes:
         latest: The numbers published last; safe to read from any thread.
@@ -46,7 +57,7 @@ class ThreadReport:
         committer: Committer,
         processing: Processing,
         consumer: Callable[[], ConsumerPort],
-        unread_partitions: Callable[[], int],
+        unread: UnreadPartitions,
         clock: Clock,
     ) -> None:
         self.latest = ThreadStatistics()
@@ -55,13 +66,13 @@ class ThreadReport:
         self._committer = committer
         self._processing = processing
         self._consumer = consumer
-        self._unread_partitions = unread_partitions
+        self._unread = unread
         self._clock = clock
         self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
         self._asked: dict[StreamTask, _Seen] = {}
         self._sum = _NOTHING
         self._asked_of: list[StreamTask] = []
-        self._known_lags: dict[TopicPartition, int | None] = {}
+        self._known: dict[TopicPartition, _Known] = {}
         self._in_turn: list[tuple[StreamTask, TopicPartition]] = []
         self._next_in_turn = 0
 
@@ -97,7 +108,7 @@ class ThreadReport:
         return tuple(self._metadata_of_standby(task_id, standby) for task_id, standby in kept)
 
     def _metadata_of_standby(self, task_id: TaskId, standby: StandbyTask) -> TaskMetadata:
-        state = standby.state.manager
+        state, next_offsets = standby.state.manager, self._restorer.next_offsets(task_id)
         return TaskMetadata(
             task_id=task_id,
             state="standby",
@@ -107,13 +118,15 @@ class ThreadReport:
             stream_time_ms=-1,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
-            restored_offsets=self._restorer.next_offsets(task_id),
+            restored_offsets=next_offsets,
+            awaited=standby.awaited(next_offsets),
         )
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         seen = self._asked.get(task, _UNSEEN)
         known = seen.answer.known
-        state = task.state_manager
+        state, is_running = task.state_manager, task.state is TaskState.RUNNING
+        next_offsets = self._restorer.next_offsets(task.task_id)
         return TaskMetadata(
             task_id=task.task_id,
             state=task.state.value,
@@ -127,7 +140,8 @@ class ThreadReport:
             stream_time_ms=task.time.stream_time,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
-            restored_offsets=self._restorer.next_offsets(task.task_id),
+            restored_offsets=next_offsets,
+            awaited=seen.awaited if is_running else next_offsets,
         )
 
     def _lag_ms(self, task: StreamTask, seen: _Seen) -> float:
@@ -165,7 +179,7 @@ class ThreadReport:
             uncommitted_bytes=ledger.uncommitted_bytes,
             max_uncommitted_bytes=ledger.max_uncommitted_bytes,
             cached_bytes=ledger.cached_bytes,
-            unread_partitions=self._unread_partitions(),
+            unread_partitions=self._unread.by_nobody(),
         )
 
     def _ask_tasks(self) -> None:
@@ -178,7 +192,7 @@ class ThreadReport:
         noted, running = self._manager.active.noted(), self._manager.running()
         if self._asked_of is not running:
             self._asked_of, self._asked, self._sum = running, {}, _NOTHING
-            self._known_lags = {}
+            self._known = {}
             self._in_turn = [(task, partition) for task in running for partition in task.partitions]
             self._ask(list(self._manager.tasks.values()))
             return
@@ -187,28 +201,30 @@ class ThreadReport:
 
     def _moved_in_turn(self) -> set[StreamTask]:
         """Return the tasks whose lag is another one, of the partitions whose turn it is."""
-        known_lag, before = self._consumer().known_lag, self._known_lags
         first = self._next_in_turn if self._next_in_turn < len(self._in_turn) else 0
         self._next_in_turn = first + _LOOKED_AT_IN_TURN
         looked_at = self._in_turn[first : self._next_in_turn]
-        return {
-            task for task, partition in looked_at if known_lag(partition) != before.get(partition)
-        }
+        return {task for task, at in looked_at if self._known_of(at) != self._known.get(at)}
+
+    def _known_of(self, partition: TopicPartition) -> _Known:
+        return _Known(self._consumer().known_lag(partition), partition in self._unread.silent)
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:
         for task in tasks:
             before, (now, lags) = self._asked.get(task, _UNSEEN), self._answer(task)
-            if now != before.answer or lags != before.lags:
-                self._asked[task] = self._seen(before, now, lags)
+            awaited = self._awaited(task)
+            if (now, lags, awaited) != (before.answer, before.lags, before.awaited):
+                self._asked[task] = self._seen(before, now, lags)._replace(awaited=awaited)
                 changes = zip(self._sum, now, before.answer, strict=True)
                 self._sum = _Answer(*(known + new - old for known, new, old in changes))
 
     def _answer(self, task: StreamTask) -> tuple[_Answer, dict[str, int]]:
         """Return what a task says, and what waits for it, by topic."""
-        consumer, running = self._consumer(), task.state is TaskState.RUNNING
+        running = task.state is TaskState.RUNNING
         known, lags = 0, dict[str, int]()
         for partition in task.partitions if running else ():
-            lag = self._known_lags[partition] = consumer.known_lag(partition)
+            lag = (told := self._known_of(partition)).lag
+            self._known[partition] = told
             if lag is not None:
                 known += 1
                 before = lags.get(partition.topic, 0)
@@ -217,6 +233,16 @@ class ThreadReport:
         waiting = sum(lags.values())
         answer = _Answer(counts.dropped, counts.calls_again, known, waiting, counts.processed)
         return answer, lags
+
+    def _awaited(self, task: StreamTask) -> dict[TopicPartition, int | None]:
+        """Return the partitions of which nothing is here, though there is something, or may be."""
+        if task.state is not TaskState.RUNNING:
+            return {}
+        return {
+            partition: task.counts.next_offset(partition)
+            for partition in task.partitions
+            if any(self._known[partition]) and not task.buffered_records(partition)
+        }
 
     def _seen(self, before: _Seen, now: _Answer, lags: Mapping[str, int]) -> _Seen:
         """Return what is known of a task that has something new to say."""
@@ -240,6 +266,18 @@ class Lag(NamedTuple):
 
     records: int
     ms: float
+
+
+class _Known(NamedTuple):
+    """What brokers tell of a partition.
+
+    Attributes:
+        lag: How many records were not polled; None when that is not known.
+        is_silent: Whether they do not tell where it ends.
+    """
+
+    lag: int | None
+    is_silent: bool
 
 
 class _Answer(NamedTuple):
@@ -268,6 +306,7 @@ class _Seen(NamedTuple):
             clock (ms); None while nothing waits.
         is_behind: Whether what waits came while the task was processing: it is about as old as
             the last record processed.
+        awaited: See `TaskMetadata`.
     """
 
     answer: _Answer
@@ -275,6 +314,7 @@ class _Seen(NamedTuple):
     progressed_ms: int | None
     waits_since_ms: float | None
     is_behind: bool
+    awaited: Mapping[TopicPartition, int | None] = MappingProxyType({})
 
 
 _NOTHING = _Answer(0, 0, 0, 0, 0)

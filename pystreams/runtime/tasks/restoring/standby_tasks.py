@@ -59,6 +59,7 @@ class StandbyTask:
         anew: The changelogs that its stores held nothing of when it was made: what they hold of
             these now comes from there.
         lag_records: How many offsets it is behind, at most; None before that is known.
+        ends: Where its changelogs end, as was last told; None of those whose broker did not tell.
         begun_anew: Those of these whose copy it has dropped, and does not follow again yet.
         warm: Whether it has come to the end once.
     """
@@ -68,6 +69,24 @@ class StandbyTask:
     begun_anew: set[TopicPartition] = field(default_factory=set)
     lag_records: int | None = None
     warm: bool = False
+    ends: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+
+    def awaited(
+        self, next_offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Return its changelogs that hold more, or may, and the next offset of each; any thread.
+
+        Args:
+            next_offsets: Of those that it follows. Before it does all are awaited.
+        """
+        if next_offsets:
+            return {
+                changelog: next_offset
+                for changelog, next_offset in next_offsets.items()
+                if (end := self.ends.get(changelog, 0)) is None or next_offset < end
+            }
+        manager = self.state.manager
+        return {at: None for at in manager.changelogs() if not manager.is_source(at)}
 
 
 class StandbyTasks:
@@ -103,8 +122,10 @@ class StandbyTasks:
         self._wanted: dict[TaskId, Collection[TopicPartition]] = {}
         self._given_up: set[TaskId] = set()
         self._taking_over: set[TaskId] = set()
+        self._to_ask: set[TaskId] = set()
         self._looks: dict[TaskId, Future[ChangelogLook]] = {}
         self._lags: Future[dict[TopicPartition, int]] | None = None
+        self._ends: Future[dict[TopicPartition, int]] | None = None
         self._ids: Future[dict[str, str]] | None = None
         self._known_ids: dict[str, str] = {}
         self._read_ms = self._asked_for_ms = 0.0
@@ -135,6 +156,8 @@ class StandbyTasks:
             for task_id, reads in sorted(wanted.items())
             if not (task_id in self.kept or task_id in self._given_up or task_id in self._tasks)
         }
+        while self._to_ask:
+            self._look(self.kept[self._to_ask.pop()])
         self._ask()
 
     def promote(
@@ -155,6 +178,7 @@ class StandbyTasks:
             return None
         self._restorer.forget(standby.state.manager)
         del self.kept[task_id]
+        self._to_ask.discard(task_id)
         self._looks.pop(task_id, None)
         self._taking_over.add(task_id)
         standby.state.manager.restored_records = 0
@@ -235,9 +259,9 @@ class StandbyTasks:
         try:
             step()
         except RetriableClientError as error:
-            # It is made anew after the next look at the group.
+            # What its changelogs hold is asked again after the next look at the group.
             _log.debug("standby waits for the broker", task=str(task_id), why=str(error))
-            self._close(task_id)
+            self._to_ask.add(task_id)
         except StreamsError as error:
             self._given_up.add(task_id)
             _log.warning("standby given up", task=str(task_id), why=str(error), cure=_CURE)
@@ -302,6 +326,7 @@ class StandbyTasks:
 
     def _close(self, task_id: TaskId) -> None:
         standby = self.kept.pop(task_id)
+        self._to_ask.discard(task_id)
         self._looks.pop(task_id, None)
         self._restorer.forget(standby.state.manager)
         try:
@@ -315,14 +340,16 @@ class StandbyTasks:
 
     def _ask(self) -> None:
         """Ask how far they are behind, and which topics their changelogs are now; don't wait."""
-        if not self.kept or self._lags is not None or self._ids is not None:
+        if not self.kept or any(asked is not None for asked in (self._lags, self._ends, self._ids)):
             return
         topics = {
             changelog.topic
             for standby in self.kept.values()
             for changelog in standby.state.manager.changelogs()
         }
+        followed = [at for task_id in self.kept for at in self._restorer.next_offsets(task_id)]
         self._lags = self._waiting().submit(self._restorer.lags)
+        self._ends = self._waiting().submit(self._admin.told_ends, followed)
         self._ids = self._waiting().submit(self._admin.topic_ids, sorted(topics))
 
     def _waiting(self) -> Executor:
@@ -335,6 +362,12 @@ class StandbyTasks:
             answer, self._lags = self._lags, None
             if answer.exception() is None:
                 self._note_lags(answer.result())
+        if self._ends is not None and self._ends.done():
+            ends, self._ends = self._ends, None
+            if ends.exception() is None:
+                for task_id, standby in self.kept.items():
+                    followed = self._restorer.next_offsets(task_id)
+                    standby.ends = {at: ends.result().get(at) for at in followed}
         if self._ids is not None and self._ids.done():
             ids, self._ids = self._ids, None
             if ids.exception() is None:
