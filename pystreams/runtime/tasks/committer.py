@@ -139,6 +139,7 @@ class Committer:
     def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
         producer = unit.producer
         try:
+            producer.check_hope()
             producer.abort_doomed()
             for task in unit.tasks:
                 producer.send(task.outputs())

@@ -141,6 +141,15 @@ class StreamsProducer:
         """
         self._doomed = self.in_transaction
 
+    def check_hope(self) -> None:
+        """Refuse a commit that a stop has no time left for.
+
+        Raises:
+            RetriableClientError: Brokers are silent.
+        """
+        if self.transactional and self._stop.is_hopeless:
+            raise RetriableClientError("brokers are silent, and a stop has no time left for a try")
+
     def abort_doomed(self) -> None:
         """Abort the open transaction if it is doomed.
 
@@ -155,6 +164,7 @@ class StreamsProducer:
         if self._preparing is not None:
             self._preparing.exception()  # A client is used by one thread at a time.
         if not self.port.close(self._stop.release_s):
+            self._stop.note_silence()
             _log.warning(
                 "a transaction is left open: its coordinator gives no answer",
                 transactional_id=self._transactional_id,

@@ -5,7 +5,9 @@ last commit has its time, then what it leaves open is aborted, then producers ar
 tries it once more; what is left is the consumer's. Whatever is not committed by then is processed
 again, and what is not aborted is ended by the next use of its transactional id, or by its time
 limit. A commit that begins late, behind a slow function say, is given up only where brokers are
-silent: they have their 3 s first; when those have passed once, others get half a second.
+silent: they have their 3 s first; when those have passed once, others get half a second, and two
+seconds all together. What has not begun by then is not tried: with a producer a task there may be
+hundreds, of which some wait at a time, and their half seconds would add up.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ _ABORT_S = 5.0
 _RELEASE_S = 3.0
 _LEAST_S = 0.5
 """What a broker that answers needs."""
+_OTHERS_S = 2.0
+"""How long all others have together, once brokers were silent."""
 
 
 class StopOrder:
@@ -39,7 +43,7 @@ class StopOrder:
         self._event = event
         self._clock = clock
         self._given_ms = math.inf
-        self._silence = False
+        self._silent_since_ms = math.inf
 
     def give(self) -> None:
         """Give the order; a second one changes nothing."""
@@ -59,9 +63,21 @@ class StopOrder:
         """Return whether a commit waits no longer for a broker that is silent for so long (s)."""
         if self._left_s(_COMMITS_FOR_S) > 0:
             return False
-        given_up = silent_s >= (_LEAST_S if self._silence else _PATIENCE_S)
-        self._silence = self._silence or given_up
+        is_silence = self._silent_since_ms < math.inf
+        given_up = silent_s >= (_LEAST_S if is_silence else _PATIENCE_S)
+        if given_up:
+            self.note_silence()
         return given_up
+
+    def note_silence(self) -> None:
+        """Take note that a broker has said nothing for as long as there was."""
+        self._silent_since_ms = min(self._silent_since_ms, self._clock.monotonic_ms())
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether brokers were silent, and all others have had their time: no more is tried."""
+        silent_s = (self._clock.monotonic_ms() - self._silent_since_ms) / 1000
+        return self._left_s(_COMMITS_FOR_S) <= 0 and silent_s >= _OTHERS_S
 
     @property
     def abort_s(self) -> float:
@@ -70,8 +86,9 @@ class StopOrder:
 
     @property
     def release_s(self) -> float:
-        """How long a producer may take that is released with an open transaction (s)."""
-        return min(_RELEASE_S, max(self._left_s(_RELEASES_UNTIL_S), _LEAST_S))
+        """How long a producer may take that is released with an open transaction (s); 0: no try."""
+        least_s = 0.0 if self.is_hopeless else _LEAST_S
+        return min(_RELEASE_S, max(self._left_s(_RELEASES_UNTIL_S), least_s))
 
     def _left_s(self, until_s: float) -> float:
         """Return what is left of a time that began with the order (s); without one, no end."""

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.simulation
 STOP_MS = 25_000
 """How long a stop may take, as `--stop-timeout` has it."""
 HOUR_MS = 3_600_000
+MANY = 40
 
 
 eos = pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "exactly_once"))
@@ -87,6 +88,22 @@ def test_a_stop_behind_a_silent_coordinator_is_in_time_and_loses_nothing(
     assert len(left_open(logs)) == 1
     app.clock.advance_ms(HOUR_MS)
     check_what_comes_after(app, process)
+
+
+@pytest.mark.parametrize("transactions_only", [True, False])
+def test_a_stop_with_many_tasks_takes_no_longer(transactions_only: bool, tmp_path: Path) -> None:
+    """Each has a producer of its own, with a transaction that nobody ends."""
+    app = Application(tmp_path, commit_interval_ms=2000, partitions=MANY)
+    process = started_with_open_transactions(app, tasks=MANY)
+    app.broker.go_away(HOUR_MS, transactions_only=transactions_only)
+    before_ms = app.clock.monotonic_ms()
+    with capture_logs() as logs:
+        process.stop()
+
+    assert app.clock.monotonic_ms() - before_ms < STOP_MS
+    assert len(left_open(logs)) == MANY
+    app.clock.advance_ms(HOUR_MS)
+    check_what_comes_after(app, process, records=20 * MANY)
 
 
 @eos

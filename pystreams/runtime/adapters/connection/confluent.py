@@ -79,14 +79,15 @@ def release(client: Producer, *, abort_timeout_s: float | None) -> bool:
     it; what was not sent is thrown away here.
 
     Args:
-        abort_timeout_s: How long the abort may take (s); None where no transaction is open.
+        abort_timeout_s: How long the abort may take (s); 0: it is not tried. None where no
+            transaction is open.
 
     Returns:
         Whether none is left open.
     """
-    ended = True
+    ended = abort_timeout_s is None or abort_timeout_s > 0
     try:
-        if abort_timeout_s is not None:
+        if abort_timeout_s:
             client.abort_transaction(abort_timeout_s)
     except CLIENT_EXCEPTIONS as error:
         # What another producer has fenced, or the broker's time limit has ended, is not open.
