@@ -133,15 +133,7 @@ class InputTopics:
             RetriableClientError: No answer in time.
         """
         present = self._present_ids(counts)
-        for topic, topic_id in sorted(present.items()):
-            former = self._ids.get(topic, topic_id)
-            if former != topic_id:
-                raise FatalStreamsError(
-                    f"source topic {topic!r} was deleted and created again while the application "
-                    f"ran: its id was {former} and is {topic_id}. Offsets of the former one mean "
-                    "nothing in it; start again, to read it from its start or to learn what state "
-                    "stands against that"
-                )
+        self._check_ids(present)
         if present.keys() - self._ids.keys():
             self._ids = {**self._ids, **present}
             self._entries = {}
@@ -181,7 +173,8 @@ class InputTopics:
             committed: What was committed before it was restored.
 
         Raises:
-            FatalStreamsError: It has, of a partition without a committed offset.
+            FatalStreamsError: It has, of a partition without a committed offset; or its topic was
+                deleted and created again since the start.
             MissingSourceTopicError: Likewise, and the topic was deleted.
             RetriableClientError: No answer in time; or the first offset was committed while it
                 restored, by whoever had its partitions when this thread stood still.
@@ -212,11 +205,27 @@ class InputTopics:
             if holding:
                 self._refuse_or_tell(task.task_id, partition, holding)
                 return
+        # Brokers forget the offsets in a topic that is deleted. What is read of the next one would
+        # be committed as of the former, and be read again after the next start.
+        topics = sorted({partition.topic for partition in without} & self._ids.keys())
+        if topics:
+            self._check_ids(known_ids(self._admin.topic_ids(topics)))
         restored = any(
             offset is not None for offset in task.state_manager.restore_positions().values()
         )
         if restored and len(without) == len(task.partitions) and self._holds_records(without):
             self._refuse_or_tell_restored(task.task_id, without, sorted(stores))
+
+    def _check_ids(self, present: Mapping[str, str]) -> None:
+        for topic, topic_id in sorted(present.items()):
+            former = self._ids.get(topic, topic_id)
+            if former != topic_id:
+                raise FatalStreamsError(
+                    f"source topic {topic!r} was deleted and created again while the application "
+                    f"ran: its id was {former} and is {topic_id}. Offsets of the former one mean "
+                    "nothing in it; start again, to read it from its start or to learn what state "
+                    "stands against that"
+                )
 
     def _refuse_or_tell(
         self, task_id: TaskId, partition: TopicPartition, holding: Mapping[str, int]

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewTopic
 
 from tests.broker.application import Application, Running
-from tests.broker.reading import LastNumbers, answer_of, delete_named, produce, reader_of
+from tests.broker.reading import LastNumbers, answer_of, delete_named, produce, read_all, reader_of
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.variants import first_of
 
@@ -43,6 +43,13 @@ GROUPED = {
     "repartitioned": "group_by(lambda key, _: key, name='again', "
     "key_serde=serdes.STRING, value_serde=serdes.STRING)",
 }
+PASSING = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+source = builder.stream("{topic}", key_serde=serdes.STRING, value_serde=serdes.STRING)
+source.to("{output}", key_serde=serdes.STRING, value_serde=serdes.STRING)
+"""
 PARTITIONS = 2
 KEYS = [b"a", b"b", b"c"]
 
@@ -58,9 +65,9 @@ class Scene:
     output: str
     file: Path
 
-    def feed(self, each: int) -> None:
+    def feed(self, each: int, value: bytes = b"x") -> None:
         """Write so many records of each key."""
-        produce(self.servers, self.topic, [(key, b"x") for key in KEYS for _ in range(each)])
+        produce(self.servers, self.topic, [(key, value) for key in KEYS for _ in range(each)])
 
     def topic_id(self) -> str:
         described = self.admin.describe_topics(TopicCollection([self.topic]))
@@ -214,3 +221,39 @@ def test_offsets_are_set_where_input_is_to_be_read_from(scene: Scene) -> None:
     assert done.returncode == 0, done.stderr
     scene.feed(2)
     scene.count_up_to(2)
+
+
+@pytest.mark.parametrize("scene", ["direct"], indirect=True)
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
+def test_a_shorter_topic_under_a_running_application_without_state_is_read_once(
+    scene: Scene, guarantee: str, protocol: str
+) -> None:
+    """The application looks at ids every five minutes only; the start that it asks for follows."""
+    scene.file.write_text(PASSING.format(topic=scene.topic, output=scene.output))
+    settings = {"processing_guarantee": guarantee, "group_protocol": protocol}
+
+    def written(value: bytes) -> dict[bytes, int]:
+        values = [
+            msg.key() for msg in read_all(scene.servers, scene.output) if msg.value() == value
+        ]
+        return {key: values.count(key) for key in KEYS}
+
+    def all_of(value: bytes, each: int) -> bool:
+        return written(value) == dict.fromkeys(KEYS, each)
+
+    scene.feed(9)
+    with scene.application.running(**settings) as running:
+        running.wait_until(lambda: all_of(b"x", 9), "9 of each")
+        scene.create_again()
+        scene.feed(1, b"first")
+        told = why_ended(running)
+    assert "created again" in told
+    scene.feed(1, b"second")
+
+    again = scene.application.start(**settings)
+    again.wait_until(lambda: all_of(b"first", 1) and all_of(b"second", 1), "both of each")
+    again.stop()
+    assert all_of(b"first", 1)
+    assert all_of(b"second", 1)
+    assert all_of(b"x", 9)
