@@ -160,6 +160,7 @@ def test_a_file_beside_it_named_like_pythons_own_module_hides_nothing(write: Wri
         "import queue\n",
         "import queue as ours\n",
         "import queue.orders\n",
+        "def topology():\n    from queue import Order\n",
     ],
 )
 def test_a_topology_that_imports_what_pythons_own_module_hides_is_told_which_file(
@@ -168,7 +169,7 @@ def test_a_topology_that_imports_what_pythons_own_module_hides_is_told_which_fil
     write("class Order: ...", "queue.py")
 
     with pytest.raises(LoadingError, match="Python has a module 'queue' of its own") as told:
-        load_topology(write(code + TOPOLOGY + "topology = make('in')"))
+        load_topology(write(TOPOLOGY + "topology = make('in')\n" + code))
 
     assert "rename queue.py, which is beside the topology" in str(told.value)
 

@@ -7,8 +7,6 @@ builder is built with the configuration. A module may also hold `config`, a dict
 of configuration.
 """
 
-# ruff: noqa: BLE001 - the user's code may raise anything; what it raised is shown, not swallowed.
-
 from __future__ import annotations
 
 import importlib
@@ -82,10 +80,24 @@ def load_topology(reference: str) -> LoadedTopology:
 
     Raises:
         LoadingError: There is no such file, module or attribute; the code does not compile or
-            raises; or nothing in it is a topology.
+            raises; or nothing in it is a topology; or it imports what a module of Python's hides.
     """
+    directory = directory_of(reference)
+    put_on_path(str(directory))
+    hidden = hidden_in(str(directory)) if directory.is_dir() else {}
+    try:
+        loaded = _loaded(reference)
+    except LoadingError as error:
+        why = "" if error.__cause__ is None else why_it_fails(error.__cause__, hidden)
+        raise (LoadingError(f"{error}\n{why}") if why else error) from None
+    if hidden and (told := hidden_import(str(directory), hidden)):
+        raise LoadingError(f"{reference}: {told}")
+    return loaded
+
+
+def _loaded(reference: str) -> LoadedTopology:
     location, attribute = _split(reference)
-    module = _imported(location, directory_of(reference))
+    module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
     found = _attribute_of(module, attribute, location) if attribute else _only_one(module, location)
     where = f"{location}:{attribute}" if attribute else location
     topology, builder = _topology_of(found, where)
@@ -111,20 +123,6 @@ def _is_path(location: str) -> bool:
     if location.endswith(".py") or "/" in location or Path(location).is_file():
         return True
     return Path(location).is_dir() and not (Path(location) / "__init__.py").is_file()
-
-
-def _imported(location: str, directory: Path) -> ModuleType:
-    """Import a file or a module, and look whether it imports what Python's own modules hide."""
-    put_on_path(str(directory))
-    hidden = hidden_in(str(directory)) if directory.is_dir() else {}
-    try:
-        module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
-    except LoadingError as error:
-        why = "" if error.__cause__ is None else why_it_fails(error.__cause__, hidden)
-        raise (LoadingError(f"{error}\n{why}") if why else error) from None
-    if hidden and (told := hidden_import(str(directory), hidden)):
-        raise LoadingError(f"{location}: {told}")
-    return module
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -217,7 +215,7 @@ def _topology_of(found: object, where: str) -> tuple[Topology, StreamsBuilder | 
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise _failed(error, where) from None
+        raise _failed(error, where) from error
     if not isinstance(found, Topology):
         raise LoadingError(
             f"{where} is of type {type(found).__name__}: it must be a Topology, a StreamsBuilder, "

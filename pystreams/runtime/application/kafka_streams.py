@@ -256,12 +256,7 @@ class KafkaStreams(QueryingClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            process = ProcessIdentity.of(
-                config,
-                directory.process_id,
-                kept=directory.kept_identity,
-                topology_digest=self._discovery.topology_digest,
-            )
+            process = self._identity(directory, self._discovery.topology_digest)
             self._client_id = process.client_id
             parts = ThreadParts(
                 plan=self._plan,
@@ -295,6 +290,12 @@ class KafkaStreams(QueryingClient):
             self._global.close(self._error)
             self._event_loop.close()
             directory.close()
+
+    def _identity(self, directory: StateDirectory, topology_digest: str) -> ProcessIdentity:
+        kept, process_id = directory.kept_identity, directory.process_id
+        return ProcessIdentity.of(
+            self._config, process_id, kept=kept, topology_digest=topology_digest
+        )
 
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
         count = 0 if self._global.is_all else self._config.num_stream_threads
