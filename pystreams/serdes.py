@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import orjson
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
+from pystreams.kernel.async_functions import COROUTINES, told_coroutine
 from pystreams.record import Headers
 from pystreams.typed_values.finite_numbers import check_nulls
 from pystreams.typed_values.json_functions import json_functions
@@ -371,6 +372,13 @@ def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, pa
     except NOT_OF_ONE_RECORD:
         raise
     except Exception as error:
+        if isinstance(value, COROUTINES):
+            raise SerializationError(
+                f"the {part} of a record for topic {topic!r} is {told_coroutine(value)}: let the "
+                "function that makes it call no async function, or map_values_async await it "
+                "before",
+                topic=topic,
+            ) from error
         kind = type(value).__name__
         shown = f"a {part} of type {kind}"
         if part == "key":

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import inspect
 from functools import partial
+from types import AsyncGeneratorType, CoroutineType
+from typing import Any
+
+COROUTINES = (CoroutineType, AsyncGeneratorType)
+"""What async functions return."""
 
 NOT_ASYNC = (
     "is async, and nobody would await what it returns: make it a plain function (def), or let "
@@ -26,3 +31,26 @@ def is_async(function: object) -> bool:
     return any(
         inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in called
     )
+
+
+def refuse_coroutine(returned: Any, what: str = "its function returned") -> None:
+    """Refuse a result that would have to be awaited: a plain function gives it by an async one.
+
+    Args:
+        what: Begins the message, if it is one.
+
+    Raises:
+        TypeError: It is one.
+    """
+    if isinstance(returned, COROUTINES):
+        raise TypeError(
+            f"{what} {told_coroutine(returned)}: call no async function there, or let "
+            "map_values_async await it before"
+        )
+
+
+def told_coroutine(returned: Any) -> str:
+    """Return which async function a coroutine is of; nobody can await it any more."""
+    if isinstance(returned, CoroutineType):
+        returned.close()  # Else Python warns of it, too.
+    return f"a coroutine of {returned.__qualname__}, which nobody would await"

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CoroutineType
 from typing import Any, Generic, TypeVar
 
 from pystreams.errors import TopologyError
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.serdes import Serde
 from pystreams.topology.aggregations.state_bytes import OfParts, Parts
 from pystreams.topology.contracts.user_functions import VALUE, checked
@@ -179,6 +181,8 @@ def aggregation_of(
 
     def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
         selected = None if value is None else chosen(value)
+        if type(selected) is CoroutineType:
+            refuse_coroutine(selected)
         if selected is None:
             return so_far
         return begin(selected) if so_far is None else add(so_far, selected)
@@ -190,6 +194,8 @@ def aggregation_of(
 
     def timed_aggregator(_key: Any, value: Any, so_far: Any, timestamp: int) -> Any:
         selected = None if value is None else chosen(value)
+        if type(selected) is CoroutineType:
+            refuse_coroutine(selected)
         if selected is None:
             return so_far
         if so_far is None:
@@ -203,6 +209,8 @@ def aggregation_of(
 
     def subtractor(_key: Any, value: Any, so_far: Any) -> Any:
         selected = chosen(value)
+        if type(selected) is CoroutineType:
+            refuse_coroutine(selected)
         if selected is None or so_far is None or subtract is None:
             return so_far
         return subtract(so_far, selected)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.record import Headers, Record
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor, ProcessorWrapper
 from pystreams.topology.contracts.user_functions import check_processor, checked_supplier
 from pystreams.topology.operators.node_processor_context import NodeProcessorContext, supplied
-from pystreams.topology.operators.records.wrong_results import refuse_coroutine
 
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 

@@ -9,6 +9,7 @@ from operator import index
 from typing import Any
 
 from pystreams.errors import TopologyError
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
 from pystreams.stores.typed_stores.given_bytes import bytes_serializer
@@ -194,6 +195,7 @@ def partitions_of(chosen: Any) -> Sequence[int | None]:
     try:
         partitions = sorted(map(index, chosen if isinstance(chosen, AbstractSet) else (chosen,)))
     except TypeError:
+        refuse_coroutine(chosen, "the partitioner returned")
         raise TypeError(f"the partitioner returned {chosen!r}: a partition is a number") from None
     if partitions and partitions[0] < 0:
         raise ValueError(f"the partitioner returned {chosen!r}: partitions are numbered from 0")
@@ -208,6 +210,7 @@ def _check_topic(topic: object) -> None:
         ValueError: It is none that Kafka takes.
     """
     if not isinstance(topic, str):
+        refuse_coroutine(topic, "the function that chooses the topic returned")
         raise TypeError(
             f"the function that chooses the topic returned {topic!r} of type "
             f"{type(topic).__name__}: let it return a topic's name, and drop records that go "

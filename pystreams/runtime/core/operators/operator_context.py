@@ -20,6 +20,7 @@ from pystreams.errors import (
     StreamsError,
 )
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import has_users_line
 from pystreams.origin import Origin
@@ -209,8 +210,9 @@ class OperatorContext:
     def run_punctuator(self, schedule: Schedule, time_ms: int) -> None:
         """Call one punctuator with its clock's time (ms)."""
         self._begin_punctuation(time_ms)
+        punctuator: Callable[[int], object] = schedule.punctuator
         try:
-            schedule.punctuator(time_ms)
+            refuse_coroutine(punctuator(time_ms), "its punctuator returned")
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self.report_error(error, schedule.node)
 
@@ -287,13 +289,10 @@ class OperatorContext:
         context = self._error_context("production", node)
         if self._drops(self._settings.production_handler, context, error):
             return
-        message = (
+        raise SerializationError(
             f"{self.task_id.told}: node {node!r}{self.call_of(node).told()} can't write what "
             f"came of {where(context)}: {error}, or production.exception.handler=continue "
-            "to leave such records out"
-        )
-        raise SerializationError(
-            message,
+            "to leave such records out",
             topic=context.topic or error.topic,
             partition=context.partition,
             offset=context.offset,
@@ -392,9 +391,8 @@ def _is_about_the_record(error: Exception) -> bool:
 
 def _found(chosen: Serde[Any] | None, part: str, node: str) -> Serde[Any]:
     if chosen is None:
-        message = (
+        raise ConfigError(
             f"node {node!r} has no {part} serde: give it {part}_serde=..., or set "
             f"default.{part}.serde in the configuration"
         )
-        raise ConfigError(message)
     return chosen

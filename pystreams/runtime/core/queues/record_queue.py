@@ -21,6 +21,7 @@ from pystreams.errors import (
     StreamsError,
 )
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import UsersCall, has_users_line
 from pystreams.record import MAX_TIME, ConsumedMessage, Headers, offset_of
@@ -353,6 +354,7 @@ class RecordQueue:
     def _whole(self, extracted: Any, record: ConsumerRecord) -> int:
         """Return what an extractor has returned, if it is a time after all: numpy has its own."""
         try:
+            refuse_coroutine(extracted, "it returned")
             return checked_time("an event time", extracted)
         except (TypeError, ValueError) as error:
             raise self._extractor_failed("returned no time", error, record) from None

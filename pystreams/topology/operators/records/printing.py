@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from pystreams.errors import FatalStreamsError, TopologyError
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.records.wrong_results import refuse_coroutine
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any
 
+from pystreams.kernel.async_functions import COROUTINES, refuse_coroutine
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.records.wrong_results import (
-    COROUTINES,
     as_pair,
     no_pair,
     no_pairs,
     no_values,
-    refuse_coroutine,
 )
 
 KeyValueFunction = Callable[[Any, Any], Any]

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator
-from types import AsyncGeneratorType, CoroutineType
 from typing import Any
 
+from pystreams.kernel.async_functions import COROUTINES, told_coroutine
 from pystreams.kernel.user_tracebacks import has_users_line
 
 _PAIR = "a pair (key, value)"
-COROUTINES = (CoroutineType, AsyncGeneratorType)
-"""What async functions return."""
-
 _NO_LISTS = (str, bytes, bytearray, dict, set, frozenset)
 """Whose items are no results, or in no order."""
 
@@ -36,22 +33,6 @@ def as_pair(returned: Any) -> Any:
 def wrong_result(returned: Any, wanted: str, more: str = "") -> TypeError:
     """Return the error of a function that returned what its operation can't take."""
     return TypeError(f"its function must return {wanted}, and returned {_told(returned)}{more}")
-
-
-def refuse_coroutine(returned: Any, what: str = "its function returned") -> None:
-    """Refuse a result that would have to be awaited: a plain function gives it by an async one.
-
-    Args:
-        what: Begins the message, if it is one.
-
-    Raises:
-        TypeError: It is one.
-    """
-    if isinstance(returned, COROUTINES):
-        raise TypeError(
-            f"{what} {_told(returned)}: call no async function there, or let map_values_async "
-            "await it before"
-        )
 
 
 def is_iterable(returned: Any) -> bool:
@@ -104,7 +85,5 @@ def _is_pair(returned: Any) -> bool:
 
 def _told(returned: Any) -> str:
     if isinstance(returned, COROUTINES):
-        if isinstance(returned, CoroutineType):
-            returned.close()  # Else Python warns of it, too.
-        return f"a coroutine of {returned.__qualname__}, which nobody would await"
+        return told_coroutine(returned)
     return f"{reprlib.repr(returned)} of type {type(returned).__name__}"

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any
 
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.user_functions import of_key_and_value
-from pystreams.topology.operators.records.wrong_results import as_pair, no_pair, refuse_coroutine
+from pystreams.topology.operators.records.wrong_results import as_pair, no_pair
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import Change, LateChange, table_access
 

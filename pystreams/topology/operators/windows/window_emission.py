@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.stores.contracts.window import Window
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
@@ -75,7 +76,9 @@ class WindowTime:
         self._record_dropped(self._name, "expired window", self._details)
         if self._told is not None:
             try:
-                self._told(key, value, timestamp, window)
+                returned = self._told(key, value, timestamp, window)
+                if returned is not None:
+                    refuse_coroutine(returned, "who is told of late records returned")
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 self._report_error(error, self._name)
 
