@@ -40,6 +40,7 @@ from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.runtime.topics.internal_topic_ids import InternalTopicIds
 from pystreams.stores.engines.rocksdb import MEMORY
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
@@ -246,7 +247,8 @@ class KafkaStreams(QueryingClient):
             note = earlier.note(self._clock.now_ms(), config.num_standby_replicas)
             allowed = config.accepted_source_topic_ids
             inputs = InputTopics(self._plan, admin, allowed, note, exactly_once=config.exactly_once)
-            watch = TopicWatch(inputs, topics.partition_counts, self._stop)
+            internal = InternalTopicIds(self._plan, admin)
+            watch = TopicWatch(inputs, internal, topics.partition_counts, self._stop)
             watch.prepare()
             _log.info(
                 "starting",

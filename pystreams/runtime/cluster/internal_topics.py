@@ -96,7 +96,9 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
         raise TopologyError(
             f"internal topic {'; '.join(wrong)}: the input's partitions or the topology have "
             "changed since it was created; start under a new application.id, or let this one "
-            "begin anew with `pystreams reset`"
+            "begin anew with `pystreams reset`. If it was created by hand in place of one that was "
+            "deleted: delete it, and start again; it is then made as it should be, or the choices "
+            "are told"
         )
 
 

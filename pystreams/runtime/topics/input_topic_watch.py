@@ -1,4 +1,4 @@
-"""Compares the ids of source topics for the client: at the start, and again while it runs.
+"""Compares the ids of source and internal topics: at the start of the client, and as it runs.
 
 While it runs, on a thread of its own that nobody waits for: a broker that does not answer delays
 neither records nor the stop.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pystreams.errors import RetriableClientError, StreamsError, as_streams_error
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.runtime.topics.internal_topic_ids import InternalTopicIds
 
 _log = get_logger("pystreams.topics")
 
@@ -29,6 +30,7 @@ class TopicWatch:
     """
 
     input_topics: InputTopics
+    internal: InternalTopicIds
     counts: Callable[[], Mapping[str, int]]
     stop: threading.Event
 
@@ -38,12 +40,13 @@ class TopicWatch:
         Returns early when the client is asked to stop.
 
         Raises:
-            FatalStreamsError: As `InputTopics.prepare`.
+            FatalStreamsError: As `InputTopics.prepare`, and `InternalTopicIds.check`.
         """
         told = False
         while not self.stop.is_set():
             try:
                 self.input_topics.prepare(self.counts())
+                self.internal.check()
             except RetriableClientError as error:
                 if not told:
                     told = True
@@ -68,6 +71,7 @@ class TopicWatch:
         while not self.stop.wait(interval_s):
             try:
                 self.input_topics.watch(self.counts())
+                self.internal.check()
             except RetriableClientError:
                 continue
             except Exception as error:  # noqa: BLE001 - handed on, whatever it is

@@ -104,6 +104,55 @@ def test_a_deleted_changelog_ends_the_application_and_a_start_offers_to_log_the_
             running.stop()
 
 
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
+@pytest.mark.parametrize("kind", ["changelog", "repartition"])
+def test_an_internal_topic_made_anew_by_hand_under_a_running_application_is_told_with_what_helps(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    kind: str,
+    guarantee: str,
+) -> None:
+    """With as many partitions nothing else says so; with others the next start does."""
+    servers, source, output = broker.bootstrap_servers, create_topic("in"), create_topic("out")
+    topology = tmp_path / "grouping.py"
+    topology.write_text(GROUPING.format(source=source, output=output))
+    settings = {
+        "bootstrap.servers": servers,
+        "commit.interval.ms": 100,
+        "metadata.max.age.ms": 1000,
+        "processing.guarantee": guarantee,
+    }
+    name = {"changelog": "counts-changelog", "repartition": "again-repartition"}[kind]
+    internal = f"{unique_name}-{name}"
+    with Application(unique_name, tmp_path, topology, settings) as application:
+        with application.running() as running:
+            produce(servers, source, ONE_RECORD)
+            running.wait_until(lambda: len(read_all(servers, output)) == 1, "output")
+            delete_named(admin, internal)
+            create_topics(admin, [NewTopic(internal, 1)])
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert internal in error["error"]
+        # Of a repartition topic whoever reads it may be the first to notice, by its offsets.
+        assert "was deleted and created again" in error["error"]
+
+        delete_named(admin, internal)
+        create_topics(admin, [NewTopic(internal, 3)])
+        with application.running() as running:
+            assert running.ended() == 2
+        (error,) = running.lines("stopped by an error")
+        assert "has 3 partitions and needs 1" in error["error"]
+        assert "delete it, and start again" in error["error"]
+        delete_named(admin, internal)
+        with application.running() as running:
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert "pystreams reset" in error["error"] or "pystreams recover" in error["error"]
+
+
 def last_count(servers: str, topic: str) -> int:
     return int.from_bytes(read_all(servers, topic)[-1].value() or b"", "big")
 

@@ -256,6 +256,22 @@ def test_an_offset_that_was_not_answered_is_asked_for_again_and_is_no_end() -> N
     assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
 
 
+class HalfAnswered(OldLeaders):
+    """Stands in for the client, which has no answer of the broker that leads one partition."""
+
+    def list_offsets(self, wanted: dict[KafkaPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {partition: Future() for partition in wanted}
+        for partition, answer in answers.items():
+            answer.set_result(SimpleNamespace(offset=OFFSET_INVALID if partition.partition else 7))
+        return answers
+
+
+def test_ends_are_told_of_the_partitions_whose_broker_answers() -> None:
+    partitions = [TopicPartition("in", number) for number in range(2)]
+
+    assert admin_on(HalfAnswered()).told_ends(partitions) == {partitions[0]: 7}
+
+
 class Silent(OldLeaders):
     """Stands in for the client of a broker that takes every question and answers none."""
 
