@@ -2,8 +2,9 @@
 
 A thread that is replaced keeps its name, its identity in the group, its producers' ids and its part
 of the state directory: the one in its place is to the group a member that has come back, and fences
-what the one before has left open. It goes on from the last commit, so an error of a record comes
-again unless something else has changed.
+what the one before has left open. Until then the one before stays a member, so that no other has to
+wait; where none takes its place, it leaves as at any other end. The next one goes on from the last
+commit, so an error of a record comes again unless something else has changed.
 
 Spec: KIP-671.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 
 from pystreams.errors import StreamsError, as_streams_error
@@ -87,6 +89,7 @@ class ThreadRunner:
             if self._stop.wait(_PAUSE_S):
                 break
             response, error = self._run_another(number)
+        self._threads[number].give_up_place()
         if error is None:
             return
         asks_others = response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
@@ -103,7 +106,7 @@ class ThreadRunner:
             response = self._response(thread.error)
         if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
             thread.stop(leave_group=True)  # Nobody shall wait for its session.
-        thread.shut_down()
+        thread.shut_down(to_be_replaced=response is StreamThreadExceptionResponse.REPLACE_THREAD)
         return response, thread.error
 
     def _run_another(
@@ -120,17 +123,25 @@ class ThreadRunner:
                 error=str(error),
                 **traceback_field(error),
             )
-            return self._response(error), error
+            response = self._response(error)
+            if response is StreamThreadExceptionResponse.REPLACE_THREAD:
+                # The next try is to find room.
+                self._threads[number].give_up_place(to_another=True)
+            return response, error
         return self._run_once(number)
 
     def _replace(self, number: int) -> None:
         before = self._threads[number]
-        self._threads[number] = another = StreamThread(number + 1, self._parts)
+        # It is no newcomer, and would wait for the one before, which says nothing any more.
+        parts = replace(self._parts, identity=replace(self._parts.identity, newcomer=False))
+        another = StreamThread(number + 1, parts)
+        before.give_up_place(to_another=True)
+        self._threads[number] = another
         with self._lock:
             self.replaced += 1
         _log.warning("stream thread replaced", thread=another.name, error=str(before.error))
         if self._stop.is_set():  # Who set it may have told the one before.
-            another.stop()
+            another.stop(leave_group=before.leaves)
 
     def _is_first(self) -> bool:
         """Return whether no other thread of this process asks the others already."""

@@ -78,6 +78,7 @@ class StreamThread:
     Attributes:
         name: `<client id>-StreamThread-<index>`.
         error: What ended the loop, or None.
+        leaves: Whether it leaves the group when it ends, also as a static member.
     """
 
     def __init__(self, index: int, parts: ThreadParts) -> None:
@@ -87,7 +88,7 @@ class StreamThread:
         self._settings, self._clock = parts.settings, parts.clock
         self._instance_id = f"{parts.identity.group_instance_id}-{index}"
         self._stop = StopOrder(parts.make_stop_event(), parts.clock)
-        self._leaves = not parts.identity.survives
+        self.leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
         self._producers = TaskProducers(
@@ -138,7 +139,7 @@ class StreamThread:
     def stop(self, *, leave_group: bool | None = None) -> None:
         """Ask the loop to commit and end; see `KafkaStreams.close`."""
         if leave_group is not None:
-            self._leaves = leave_group
+            self.leaves = leave_group
         self._stop.give()
 
     @property
@@ -346,8 +347,12 @@ class StreamThread:
 
     # ------------------------------------------------------------------ the end
 
-    def shut_down(self) -> None:
-        """Commit what can be committed, close tasks and clients; keeps the first error."""
+    def shut_down(self, *, to_be_replaced: bool = False) -> None:
+        """Commit what can be committed, close tasks and clients; keeps the first error.
+
+        Args:
+            to_be_replaced: Whether it stays in the group until `give_up_place`.
+        """
         steps: list[Callable[[], None]] = [
             self._last_commit,
             self._abort_all,
@@ -355,7 +360,7 @@ class StreamThread:
             self._manager.standbys.close,
             self._report.publish,
             self._ends.close,
-            lambda: self._consumer.close(leave=self._leaves),
+            (lambda: None) if to_be_replaced else self.give_up_place,
             self._restorer.close,
             self._producers.close,
             self._concurrent.close,
@@ -365,6 +370,13 @@ class StreamThread:
                 step()
             except RAISED_BY_CODE as error:
                 self._failed("shutting down", error)
+
+    def give_up_place(self, *, to_another: bool = False) -> None:
+        """Close the consumer; leave the group if it is to, and no other thread takes its place."""
+        try:
+            self._consumer.close(leave=self.leaves and not to_another)
+        except RAISED_BY_CODE as error:
+            self._failed("leaving the group", error)
 
     def _failed(self, what: str, error: BaseException) -> None:
         """Keep the first error, and log each with the lines that tell where it was raised."""

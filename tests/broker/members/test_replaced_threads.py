@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import (
     KafkaStreams,
@@ -18,10 +19,12 @@ from pystreams import (
 )
 from pystreams.errors import InternalError
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce, read_all, values_by_key
+from tests.broker.reading import group_members, produce, read_all, values_by_key
 from tests.broker.waiting import wait_until
 
 if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
     from pystreams.broker import DevelopmentBroker
 
 
@@ -29,10 +32,16 @@ class Program:
     """A program whose function fails with `bad`, so many times."""
 
     def __init__(
-        self, broker: DevelopmentBroker, create_topic: CreateTopic, name: str, place: Path
+        self,
+        broker: DevelopmentBroker,
+        create_topic: CreateTopic,
+        name: str,
+        place: Path,
+        *,
+        threads: int = 1,
     ) -> None:
         self.servers = broker.bootstrap_servers
-        self.source, self.output = create_topic("in"), create_topic("out")
+        self.source, self.output = create_topic("in", partitions=threads), create_topic("out")
         self.fails = 1
         self.error: type[BaseException] = ValueError
         self.errors: list[StreamsError] = []
@@ -47,6 +56,7 @@ class Program:
             "state.dir": str(place),
             "commit.interval.ms": 100,
             "processing.guarantee": "exactly_once_v2",
+            "num.stream.threads": threads,
         }
         self.streams = KafkaStreams(builder.build(), config)
 
@@ -69,6 +79,63 @@ def program(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
 ) -> Program:
     return Program(broker, create_topic, unique_name, tmp_path)
+
+
+@pytest.fixture
+def two_threads(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> Program:
+    return Program(broker, create_topic, unique_name, tmp_path, threads=2)
+
+
+def test_the_other_threads_keep_their_tasks_while_one_is_replaced_again_and_again(
+    two_threads: Program, admin: AdminClient, unique_name: str
+) -> None:
+    program, streams = two_threads, two_threads.streams
+    program.fails = 3
+
+    def replace(error: StreamsError) -> StreamThreadExceptionResponse:
+        program.errors.append(error)
+        return StreamThreadExceptionResponse.REPLACE_THREAD
+
+    streams.set_uncaught_exception_handler(replace)
+    with capture_logs() as logs, streams:
+        wait_until(
+            lambda: (
+                [len(thread.active_tasks) for thread in streams.metadata_for_local_threads()]
+                == [1, 1]
+            ),
+            "a task each",
+        )
+        wait_until(lambda: streams.state is State.RUNNING, "running")
+        logs.clear()
+        program.write("good", "bad", "good")
+        wait_until(lambda: len(program.counts()) == 3, "all counts")
+        revoked = {log["thread"] for log in logs if log["event"] == "partitions revoked"}
+        lives = group_members(admin, unique_name)
+
+    replaced = {log["thread"] for log in logs if log["event"] == "stream thread replaced"}
+    assert len(program.errors) == 3
+    assert revoked == replaced
+    assert len(replaced) == 1
+    assert lives == 2
+    assert group_members(admin, unique_name) == 0  # It made its state directory in this run.
+
+
+@pytest.mark.parametrize(("leaves", "members"), [(None, 0), (False, 1)])
+def test_a_process_that_stops_before_a_thread_is_replaced_leaves_the_group_as_otherwise(
+    program: Program, admin: AdminClient, unique_name: str, leaves: bool | None, members: int
+) -> None:
+    def replace(_: StreamsError) -> StreamThreadExceptionResponse:
+        program.streams.close(0, leave_group=leaves)
+        return StreamThreadExceptionResponse.REPLACE_THREAD
+
+    program.streams.set_uncaught_exception_handler(replace)
+    program.write("bad")
+    program.streams.start()
+    program.streams.wait()
+
+    assert group_members(admin, unique_name) == members
 
 
 def test_a_thread_that_is_replaced_goes_on_from_the_last_commit_as_the_same_member(
