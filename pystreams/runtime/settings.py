@@ -212,11 +212,15 @@ def _operator_settings(config: StreamsConfig) -> OperatorSettings:
     max_call_ms, key = max_poll_interval_ms(config.overrides), "consumer.max.poll.interval.ms"
     if config.processing_guarantee.exactly_once and config.transaction_timeout_ms < max_call_ms:
         max_call_ms, key = config.transaction_timeout_ms, "producer.transaction.timeout.ms"
+    # The transaction may be as old as this when a record comes that fails.
+    before_ms = config.commit_interval_ms if config.processing_guarantee.exactly_once else 0
+    max_retry_ms = max(max_call_ms * 4 // 5 - before_ms, max_call_ms // 10)
     return OperatorSettings(
         outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
         window_emit_interval_ms=config.window_emit_interval_ms,
         max_call_ms=max_call_ms,
         max_call_key=key,
+        max_retry_ms=max_retry_ms,
     )
 
 

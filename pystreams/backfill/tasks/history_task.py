@@ -105,6 +105,7 @@ class HistoryTask:
                 window_emit_interval_ms=0,
                 answers_in_turn=True,
                 max_call_ms=_LONGEST_CALL_MS,
+                max_retry_ms=_LONGEST_CALL_MS,
             ),
         )
         self._task = StreamTask(

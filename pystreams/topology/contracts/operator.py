@@ -63,6 +63,9 @@ class OperatorSettings:
             next record is processed: in a backfill.
         max_call_ms: How long a call may take that a commit waits for (ms).
         max_call_key: The key of the configuration that says so.
+        max_retry_ms: How long a record may take from the first call of its function to the end of
+            the last (ms), so that there is time for the commit, and for what it has been put
+            off before.
     """
 
     outer_join_emit_interval_ms: int = 1000
@@ -70,6 +73,7 @@ class OperatorSettings:
     answers_in_turn: bool = False
     max_call_ms: int = 300_000
     max_call_key: str = "consumer.max.poll.interval.ms"
+    max_retry_ms: int = 240_000
 
 
 class TaskContext(Protocol):
@@ -136,6 +140,15 @@ class TaskContext(Protocol):
 
     def called_again(self, node: str, error: Exception | None, calls: int = 1) -> None:
         """Note that a node calls its function again with the present record, for an error."""
+
+    def not_called_again(self, node: str, error: Exception, attempts: str, within: str) -> None:
+        """Note that a node does not call its function again, for want of time.
+
+        Args:
+            error: What it raised last.
+            attempts: How many calls of how many were made.
+            within: The time there was, and what sets it.
+        """
 
     def report_error(self, error: Exception, node: str, attempts: int = 1) -> None:
         """Give what went wrong with a record at a node to the processing handler.

@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 from pystreams import Retry, StreamsBuilder, Topology, serdes
 from pystreams.errors import TransactionAbortableError
 from pystreams.metrics.definitions import THREAD_GROUP
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.failures.dead_letters import HEADER_ATTEMPTS
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application, stored_counts
 
@@ -48,6 +50,11 @@ def counting_behind(service: Service, *, max: int = 6) -> Topology:  # noqa: A00
     counts = answered.group_by_key().count(name="counts", caching=False)
     counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
     return builder.build()
+
+
+def attempts_of(letter: ConsumedMessage) -> int:
+    """One that was not tried again does not say how often it was."""
+    return int(dict(letter.headers() or ()).get(HEADER_ATTEMPTS) or b"1")
 
 
 def counted_commits(process: SimulatedProcess) -> float:
@@ -276,10 +283,47 @@ def test_many_records_of_one_wait_no_longer_than_a_transaction_may(tmp_path: Pat
     process.start()
     service.down = True
     app.feed("a")
+    began_ms = app.clock.monotonic_ms()
     app.run_until_processed(process)
 
-    assert service.calls == 20 * 4
-    assert len(app.broker.committed_records("dead")) == 20
+    attempts = [attempts_of(letter) for letter in app.broker.committed_records("dead")]
+    assert (len(attempts), attempts[0], attempts[-1]) == (20, 4, 1)
+    assert service.calls == sum(attempts)
+    assert app.clock.monotonic_ms() - began_ms < 5000
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize(("call_ms", "attempts"), [(50, 4), (1_300, 2), (2_500, 1)])
+def test_calls_that_take_their_time_are_made_as_often_as_the_transaction_lasts(
+    call_ms: int, attempts: int, guarantee: str, tmp_path: Path
+) -> None:
+    """Else the broker would end it, and all of that would come again, for ever."""
+    app = Application(tmp_path, guarantee, producer_transaction_timeout_ms=5000)
+    app.broker.create_topic("dead", 1)
+    calls = []
+
+    def ask(value: str) -> str:
+        calls.append(value)
+        app.clock.advance_ms(call_ms)
+        raise TimeoutError("no answer")
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.map_values(ask, retry=Retry(on=TimeoutError, max=3, backoff_ms=100)).to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    app.feed("a", "b")
+    with capture_logs() as lines:
+        app.run_until_processed(process)
+
+    letters = app.broker.committed_records("dead")
+    assert [attempts_of(letter) for letter in letters] == [attempts, attempts]
+    assert len(calls) == 2 * attempts
+    told = [line for line in lines if "no time to call it again" in line["event"]]
+    assert [line["attempts"] for line in told] == ([] if attempts == 4 else [f"{attempts} of 4"])
+    assert all("producer.transaction.timeout.ms=5000" in line["within"] for line in told)
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -20,6 +20,7 @@ _INTERVAL_MS = 60_000
 _ERROR_LENGTH = 500
 _DROPPED = "records dropped by an operation"
 _CALLED_AGAIN = "a function has failed and is called again"
+_OUT_OF_TIME = "a function has failed, and there is no time to call it again"
 
 _Kind = tuple[str, str, str]
 """What happened, at which node, and why."""
@@ -79,6 +80,17 @@ class RecordWarnings:
         told = {} if error is None else {"error": str(error)[:_ERROR_LENGTH]}
         self._add((_CALLED_AGAIN, node, reason), calls, lambda: told)
 
+    def not_called_again(self, node: str, error: Exception, attempts: str, within: str) -> None:
+        """Take note that a node has no time left to call its function again.
+
+        Args:
+            error: What the function raised last.
+            attempts: How many calls of how many were made.
+            within: The time there was, and what sets it.
+        """
+        told = {"error": str(error)[:_ERROR_LENGTH], "attempts": attempts, "within": within}
+        self._add((_OUT_OF_TIME, node, type(error).__name__), 1, lambda: told)
+
     def tell_rest(self) -> None:
         """Tell of the records that no line has told of; a second call does nothing."""
         for kind, records in self._records.items():
@@ -106,7 +118,7 @@ class RecordWarnings:
 
     def _tell(self, kind: _Kind, records: _Records, last: Mapping[str, object]) -> None:
         what, node, reason = kind
-        number = {"records" if what is _DROPPED else "calls": records.untold}
+        number = {"calls" if what is _CALLED_AGAIN else "records": records.untold}
         tell = getattr(_log, records.level)
         tell(what, task=str(self._task_id), node=node, reason=reason, **number, **last)
         records.untold = 0

@@ -70,7 +70,6 @@ class OperatorContext:
         idle_input: Who is told of a silent input.
         unfinished: What operators have left for later.
         held: What operators hold back.
-        async_calls: Makes asynchronous calls.
         monotonic_ms: Tells a time that never goes back (ms).
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
@@ -115,6 +114,7 @@ class OperatorContext:
         self.dropped_records = 0
         self.warnings = RecordWarnings(task_id, record, time)
         self.called_again = self.warnings.called_again
+        self.not_called_again = self.warnings.not_called_again
         self._plan = plan
         self.call_of = plan.topology.call_of
         self._settings = settings

@@ -7,6 +7,9 @@
 
 The step returns at once, and the run ends: the task takes nothing more while a record waits. It is
 the task's business that the next call is made when it is due, and that no commit covers what waits.
+As the commit waits for it, a record has a limited time from its first call on: no call begins that
+would not be over by then, if it takes as long as the longest before. Then the handler is asked.
+
 Any operator will do whose step calls the user's function once, reports what that raises, and
 forwards afterwards: a call that failed has left nothing behind.
 """
@@ -41,12 +44,13 @@ class RetryingOperator:
             ConfigError: A record might wait longer than the broker waits for a commit.
         """
         longest_ms, settings = self.retry.longest_ms, node.task.settings
-        if longest_ms > settings.max_call_ms:
+        if longest_ms > settings.max_retry_ms:
             key = settings.max_call_key
             raise ConfigError(
                 f"{node.name}: a record may wait {longest_ms} ms to be retried, and a commit waits "
-                f"for it, but {key} is {settings.max_call_ms} ms: set max or backoff_ms of its "
-                f"Retry lower, or {key} higher"
+                f"for it, but {key} is {settings.max_call_ms} ms, which leaves it "
+                f"{settings.max_retry_ms} ms: set max or backoff_ms of its Retry lower, or {key} "
+                "higher"
             )
         records = _RetriedRecords(self, node)
         node.task.hold_records(node.name, records)
@@ -95,6 +99,8 @@ class _Waiting:
     headers: Headers
     message: ConsumedMessage | None
     attempts: int = 0
+    longest_call_ms: int = 0
+    error: Exception | None = None
 
 
 class _RetriedRecords:
@@ -123,17 +129,17 @@ class _RetriedRecords:
         return bool(self._line)
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        if not self._line:
-            self._try(key, value, timestamp, headers)
-            if self._caught.error is None:
-                return
-        waiting = _Waiting(key, value, timestamp, headers, self._present.message)
         if self._line:
+            waiting = _Waiting(key, value, timestamp, headers, self._present.message)
             self._line.append(waiting)
             return
-        # Many that one record has led to may wait one after the other: no longer than a commit may.
-        self._until_ms = self._task.monotonic_ms() + self._task.settings.max_call_ms
-        self._failed(waiting)
+        began_ms = self._task.monotonic_ms()
+        self._try(key, value, timestamp, headers)
+        if self._caught.error is not None:
+            # One commit waits for all that a record has led to: they share the time.
+            self._until_ms = began_ms + self._task.settings.max_retry_ms
+            waiting = _Waiting(key, value, timestamp, headers, self._present.message)
+            self._failed(waiting, began_ms)
 
     def go_on(self) -> None:
         """See `HoldsRecords`."""
@@ -143,9 +149,13 @@ class _RetriedRecords:
             waiting = line.popleft()
             self.retry_at_ms = None
             present.message = waiting.message
+            began_ms = self._task.monotonic_ms()
+            if waiting.error is not None and not self._has_time(waiting, began_ms):
+                self._give_up(waiting, waiting.error)  # The thread has come late.
+                continue
             self._try(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
             if self._caught.error is not None:
-                self._failed(waiting)
+                self._failed(waiting, began_ms)
         present.message = message
 
     settle = go_on
@@ -155,17 +165,39 @@ class _RetriedRecords:
         self._line.clear()
         self.retry_at_ms = None
 
-    def _failed(self, waiting: _Waiting) -> None:
-        """Let a record wait for its next try, or give it to the handler if there is none."""
+    def _failed(self, waiting: _Waiting, began_ms: int) -> None:
+        """Let a record wait for its next try, or give it to the handler if there is none.
+
+        Args:
+            began_ms: When the call began (monotonic ms).
+        """
         error, retry = self._caught.take(), self._retry
         assert error is not None, "something was raised"
         waiting.attempts += 1
+        now_ms = self._task.monotonic_ms()
+        waiting.longest_call_ms = max(waiting.longest_call_ms, now_ms - began_ms)
         retried = isinstance(error, retry.on) and not isinstance(error, StreamsError)
         if not retried or waiting.attempts > retry.max:
             self._task.report_error(error, self._name, waiting.attempts)
             return
+        due_ms = now_ms + (retry.backoff_ms << (waiting.attempts - 1))
+        if not self._has_time(waiting, due_ms):
+            self._give_up(waiting, error)
+            return
         self._task.called_again(self._name, error)
-        due_ms = self._task.monotonic_ms() + (retry.backoff_ms << (waiting.attempts - 1))
-        self.retry_at_ms = min(due_ms, self._until_ms)
+        waiting.error, self.retry_at_ms = error, due_ms
         self._line.appendleft(waiting)
         self._task.end_run()
+
+    def _has_time(self, waiting: _Waiting, at_ms: int) -> bool:
+        """Return whether a call that begins then (monotonic ms) will be over in time."""
+        return at_ms + waiting.longest_call_ms <= self._until_ms
+
+    def _give_up(self, waiting: _Waiting, error: Exception) -> None:
+        """Give a record to the handler that has calls left, and no time for them."""
+        settings = self._task.settings
+        within = f"{settings.max_retry_ms} ms of {settings.max_call_key}={settings.max_call_ms}"
+        self._task.not_called_again(
+            self._name, error, f"{waiting.attempts} of {self._retry.max + 1}", within
+        )
+        self._task.report_error(error, self._name, waiting.attempts)
