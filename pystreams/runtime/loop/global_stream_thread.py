@@ -34,10 +34,11 @@ from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.record import offset_of
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
 from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.loop.global_dead_letters import GlobalDeadLetters
 from pystreams.runtime.loop.global_topic_ids import GlobalTopicIds
 from pystreams.runtime.loop.reports.asked_ends import AskedEnds
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
-from pystreams.runtime.ports import ChangelogBatch, ProducerPort
+from pystreams.runtime.ports import ChangelogBatch
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -87,7 +88,7 @@ class GlobalStreamThread:
         self._look_interval_ms, self._tell_failed = look_interval_ms, failed
         self._listener = parts.restore_listener or StateRestoreListener()
         self._consumer = parts.clients.global_consumer(f"{client_id}-global-consumer")
-        self._producer_id = f"{client_id}-global-producer"
+        self._letters = GlobalDeadLetters(parts, f"{client_id}-global-producer", stop)
         self._next_offsets: dict[TopicPartition, int] = {}
         self._told: dict[TopicPartition, int] = {}
         self._unfilled: dict[TopicPartition, int] = {}
@@ -97,7 +98,6 @@ class GlobalStreamThread:
         self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = self._seen_ms = 0.0
         self._uncommitted, self._at_work = False, ""
-        self._producer: ProducerPort | None = None
         limit = parts.settings.memory.uncommitted_max_bytes
         self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
 
@@ -312,19 +312,14 @@ class GlobalStreamThread:
 
     def _send_dead_letters(self) -> None:
         """Have them on the broker before their records are committed: a crash may repeat them."""
-        waiting = [output for output in self._task.outputs() if output.records]
-        if waiting:
-            if self._producer is None:
-                self._producer = self._parts.clients.producer(self._producer_id, None)
-            for output in waiting:
-                self._producer.send(output)
-            self._producer.flush()
+        self._at_work = "it sends dead letters of global stores, and waits for the broker"
+        self._letters.send(self._task.outputs())
+        self._at_work = ""
 
     def _close_clients(self) -> None:
         self._ends.close()
         self._consumer.close()
-        if self._producer is not None:
-            self._producer.close()
+        self._letters.close()
 
     def _last_commit(self) -> None:
         if self.error is None and self._uncommitted:

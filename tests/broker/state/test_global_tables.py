@@ -313,6 +313,40 @@ def test_processor_that_blocks_while_a_global_store_is_filled_is_told_with_its_l
     assert "answered.wait()" in line
 
 
+def test_dead_letters_of_a_global_table_are_sent_in_the_batches_that_their_queues_take(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """The second queue is met when the first has told how large a batch may be."""
+    servers, topic = broker.bootstrap_servers, create_topic("people")
+    queues = {
+        queue: create_topic(queue, config={"max.message.bytes": limit})
+        for queue, limit in (("first", "12000"), ("second", "4000"))
+    }
+    builder = StreamsBuilder()
+    builder.global_table(topic, name="people", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    config: dict[str, Any] = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+        "commit.interval.ms": 100,
+        "deserialization.exception.handler": "continue",
+        "errors.dead.letter.queue.topic.name": lambda context, _: queues[context.key.decode()],
+    }
+    bad = [(b"first", b"not a long" + b"x" * 500)] * 60
+    produce(servers, topic, bad)
+    with KafkaStreams(builder.build(), config) as streams:
+        wait_until(
+            lambda: streams.state is State.RUNNING, "running", told=lambda: str(streams.error)
+        )
+        produce(servers, topic, [(b"second", value) for _, value in bad])
+        wait_until(
+            lambda: streams.error or len(read_all(servers, queues["second"])) >= len(bad),
+            "the letters",
+        )
+    assert len(read_all(servers, queues["first"])) == len(bad)
+    assert len(read_all(servers, queues["second"])) >= len(bad)
+
+
 class MeetsDamage(Processor[str, str, None, None]):
     """Meets a damaged file of the global store, as far as anybody can tell."""
 

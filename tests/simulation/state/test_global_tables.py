@@ -23,7 +23,14 @@ from pystreams import (
     Topology,
     serdes,
 )
-from pystreams.errors import FatalStreamsError, ProcessingError, SerializationError, StateStoreError
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    FatalStreamsError,
+    ProcessingError,
+    RetriableClientError,
+    SerializationError,
+    StateStoreError,
+)
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.failures.dead_letters import HEADER_TOPIC
@@ -31,6 +38,7 @@ from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.files.metadata import pack_long
 from pystreams.testing.simulation import SimulatedProcess
+from pystreams.testing.simulation.faults import NO_FAULTS
 from tests.simulation.applications import Application
 
 pytestmark = pytest.mark.simulation
@@ -439,6 +447,70 @@ def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
     [letter] = app.broker.committed_records("dead")
     assert (letter.message_key, letter.message_value) == (b"a", b"\xff")
     assert dict(letter.message_headers)[HEADER_TOPIC] == b"people"
+
+
+@pytest.mark.parametrize("while_filling", [True, False])
+@pytest.mark.parametrize("call", ["send", "flush"])
+def test_a_letter_waits_for_a_broker_that_does_not_answer_and_nobody_ends(
+    tmp_path: Path, call: str, while_filling: bool
+) -> None:
+    app = with_dead_letters(tmp_path)
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=looking_up())
+    if not while_filling:
+        process.start()
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    for _ in range(20):
+        app.faults.fail_next(call, RetriableClientError("no answer (simulated)"))
+    if while_filling:
+        process.start()
+    follow(process)
+    app.people(b="Bo")
+    follow(process)
+
+    assert app.faults.forget_scripted(call) == 0
+    assert app.look_up(process, "b") == ["Bo"]
+    [letter] = app.broker.committed_records("dead")
+    assert letter.message_value == b"\xff"
+    process.stop()
+    process.start()
+    assert filled_with(process) == 0
+    process.stop()
+
+
+def test_letters_that_are_lost_on_their_way_are_sent_again(tmp_path: Path) -> None:
+    app = with_dead_letters(tmp_path)
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=looking_up())
+    process.start()
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    app.faults.rates = replace(NO_FAULTS, abort=0.9)
+    follow(process)
+    process.stop()
+
+    letters = {letter.message_value for letter in app.broker.committed_records("dead")}
+    assert letters == {b"\xff"}
+
+
+def test_a_letter_that_can_not_be_sent_in_time_ends_the_application_and_comes_with_the_next_start(
+    tmp_path: Path,
+) -> None:
+    app = with_dead_letters(tmp_path)
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=looking_up(), config={"task.timeout.ms": 2000})
+    process.start()
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    for _ in range(100):
+        app.faults.fail_next("flush", RetriableClientError("no answer (simulated)"))
+    with pytest.raises(BrokerNotAvailableError, match=r"'dead' for 2000 ms \(task.timeout.ms\)"):
+        follow(process)
+
+    assert 0 < app.faults.forget_scripted("flush") < 100
+    process.stop()
+    process.start()
+    process.stop()
+    letters = {letter.message_value for letter in app.broker.committed_records("dead")}
+    assert letters == {b"\xff"}
 
 
 class Remembering(Processor[str, str, Any, Any]):
