@@ -201,7 +201,8 @@ class StreamsConfig:
         HANDLER,
         "fail",
         """What to do with a record that can't be written: `fail`, or log, drop it and `continue`.
-        Errors that pass by themselves are retried before the handler is asked. Under exactly-once
+        Errors that pass by themselves are retried before the handler is asked; it is not where a
+        topic takes nothing at all, as without the right to write. Under exactly-once
         it is asked before a record is sent (serializers, size); one that only the broker refuses
         stops the application, as its transaction can't be committed. So does a store's changelog
         record that is refused: it is never dropped.""",

@@ -132,20 +132,20 @@ class SecuredBroker:
         # The controller answers a moment before the broker goes by them.
         wait_until(lambda: all(map(self._goes_by, bindings)), "the permissions")
 
+    def revoke(self, user: str, permission: Permission) -> None:
+        """Take a permission away again."""
+        gone = _matching(permission.binding(user))
+        self._ask(self.admin.delete_acls, [gone])
+        wait_until(lambda: not self._found(gone), "the permission gone")
+
     def create_topic(self, name: str) -> None:
         """Create a topic of one partition."""
         create_topics(self.admin, [NewTopic(name, 1)])
 
     def _goes_by(self, binding: AclBinding) -> bool:
-        wanted = AclBindingFilter(
-            binding.restype,
-            binding.name,
-            binding.resource_pattern_type,
-            binding.principal,
-            binding.host,
-            binding.operation,
-            binding.permission_type,
-        )
+        return self._found(_matching(binding))
+
+    def _found(self, wanted: AclBindingFilter) -> bool:
         return bool(answer_of(lambda: self.admin.describe_acls(wanted).result(DEADLINE_S)))
 
     @staticmethod
@@ -157,6 +157,13 @@ class SecuredBroker:
                 answer.result(DEADLINE_S)
 
         answer_of(answered)
+
+
+def _matching(binding: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        *(binding.restype, binding.name, binding.resource_pattern_type, binding.principal),
+        *(binding.host, binding.operation, binding.permission_type),
+    )
 
 
 @contextlib.contextmanager

@@ -94,6 +94,60 @@ def test_an_application_needs_no_more_than_is_listed(
         assert internal <= {topic.removeprefix(f"{name}-") for topic in topics_of(secured.admin)}
 
 
+PASSING_ON = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+stream = builder.stream("{name}.in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+stream.map_values(str.upper).to("{name}.out", value_serde=serdes.STRING)
+"""
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_right_to_write_that_is_taken_away_for_a_time_costs_no_record(
+    secured: SecuredBroker, tmp_path: Path, guarantee: str
+) -> None:
+    """Whatever the handler drops: Kafka Streams does not ask it either."""
+    name = names.unique_name("revoked")
+    user = f"user-of-{name}"
+    secured.set_password(user, PASSWORD)
+    secured.grant(user, [own for row in listed() for own in permissions(row, name)])
+    write = Permission("WRITE", "TOPIC", f"{name}.out")
+    for stem in ("names", "in", "out"):
+        secured.create_topic(f"{name}.{stem}")
+    topology = tmp_path / "passing_on.py"
+    topology.write_text(PASSING_ON.format(name=name))
+    settings = {
+        "bootstrap.servers": secured.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+        "processing.guarantee": guarantee,
+        "production.exception.handler": "continue",
+        "commit.interval.ms": 100,
+    }
+
+    def outputs() -> set[bytes | None]:
+        return {message.value() for message in read_all(secured.plaintext, f"{name}.out")}
+
+    with Application(name, tmp_path, topology, settings) as application:
+        with application.running() as running:
+            produce(secured.plaintext, f"{name}.in", [(b"k", b"before")])
+            running.wait_until(lambda: outputs() == {b"BEFORE"}, "output")
+            secured.revoke(user, write)
+            produce(secured.plaintext, f"{name}.in", [(b"k", b"meanwhile")])
+            assert running.ended() == 1, running.tail()
+            told = str(running.lines("stopped by an error")[-1]["error"])
+        secured.grant(user, [write])
+        with application.running() as running:
+            running.wait_until(lambda: b"MEANWHILE" in outputs(), "what came meanwhile")
+            running.stop()
+
+    assert "grant WRITE on" in told
+    assert "production.exception.handler" not in told
+
+
 LEFT_OUT = [(row, place) for row in listed() for place in range(len(permissions(row, "orders")))]
 
 

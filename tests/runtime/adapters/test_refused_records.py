@@ -24,6 +24,7 @@ from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
+from pystreams.runtime.adapters.producing.delivery_reports import Failure
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
 from pystreams.runtime.core.failures.dead_letters import HEADER_EXCEPTION, HEADER_OUTPUT_TOPIC
 from pystreams.runtime.core.failures.error_handlers import ErrorHandler, handler_of
@@ -60,6 +61,30 @@ def test_a_changelog_has_no_handler() -> None:
     asked.know(OutputBuffer("changelog", 0, is_changelog=True, task_id=TaskId(0, 0)))
     with pytest.raises(ProductionError, match=r"task 0_0: .*'changelog' .*without a key"):
         asked.decide(INVALID, "changelog", 0, WRONG)
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "grant WRITE on the topic, and start again"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "grant IDEMPOTENT_WRITE on the cluster"),
+        (KafkaError.SECURITY_DISABLED, "set up an authorizer"),
+        (KafkaError.TOPIC_EXCEPTION, "write to a topic whose name the brokers take"),
+    ],
+)
+def test_where_nothing_may_be_written_no_handler_is_asked_to_drop_it(code: int, cure: str) -> None:
+    asked: list[ErrorContext] = []
+
+    def dropping(context: ErrorContext, error: Exception) -> ErrorResponse:
+        asked.append(context)
+        return log_and_continue(context, error)
+
+    refused = records_of(dropping)
+    with pytest.raises(ProductionError, match=cure):
+        refused.decide(KafkaError(code), "out", 3, WRONG)
+    with pytest.raises(ProductionError, match=cure):
+        refused.judge([Failure(KafkaError(code), "out", 3, WRONG)])
+    assert not asked
 
 
 def test_a_record_too_large_for_a_changelog_is_not_said_to_be_for_the_handler() -> None:

@@ -135,17 +135,28 @@ OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_O
 UNFIT = (TypeError, ValueError, OverflowError)
 """What the client raises of a record that has a part it does not take at all."""
 
+FORBIDDEN = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SECURITY_DISABLED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+"""Nothing is taken, whatever the record is: no handler drops one for that.
+
+Source: Kafka Streams' `RecordCollectorImpl.isFatalException`.
+"""
+
 REFUSED = (
     OVERSIZED
     | SPOILED
     | MISSING_TOPIC
+    | FORBIDDEN
     | {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.INVALID_MSG,
         KafkaError.INVALID_MSG_SIZE,
         KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
     }
 )
 """A record, or its batch, is wrong for its topic: sending it again as it is changes nothing."""
@@ -193,6 +204,17 @@ _RIGHTS_TO_TOPICS = {
     "purging": "DELETE",
 }
 """What is done -> the operation that has to be granted."""
+
+_GO_ON = "and start again: it goes on from its last commit, and nothing is lost"
+
+_CURES_OF_WRITES = {
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"grant IDEMPOTENT_WRITE on the cluster, {_GO_ON}",
+    KafkaError.SECURITY_DISABLED: f"set up an authorizer on the brokers, {_GO_ON}",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: f"grant WRITE on the topic, {_GO_ON}",
+    KafkaError.TOPIC_EXCEPTION: (
+        "write to a topic whose name the brokers take, and which is not one of their own"
+    ),
+}
 
 _CURES_OF_CHANGELOGS = {
     KafkaError.MSG_SIZE_TOO_LARGE: (
@@ -279,8 +301,9 @@ def refusal(
     message = (
         f"topic {where} does not take a record {which} ({about}): {error.str()} ({error.name()})"
     )
-    changelog_cure = _CURES_OF_CHANGELOGS.get(error.code()) if is_changelog else None
-    cure = changelog_cure or cure_of(error.code(), topic)
+    code = error.code()
+    changelog_cure = _CURES_OF_CHANGELOGS.get(code) if is_changelog else None
+    cure = changelog_cure or _CURES_OF_WRITES.get(code) or cure_of(code, topic)
     return f"{message}: {cure}" if cure else message
 
 

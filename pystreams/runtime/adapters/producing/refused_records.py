@@ -1,5 +1,8 @@
 """What becomes of a record that a topic does not take: the production handler decides.
 
+It is not asked where the topic takes nothing from us at all, as without the right to write: that is
+about no record, and all would be dropped, in silence or into a queue.
+
 When a batch is refused, nothing of it was written and later ones may have been: sending its records
 again would put them behind those. So what is not committed is processed again, with smaller
 batches, under at-least-once as in a transaction; see `batch_limits`.
@@ -36,6 +39,7 @@ from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.connection.confluent import Producer
 from pystreams.runtime.adapters.connection.confluent_errors import (
+    FORBIDDEN,
     MISSING_TOPIC,
     REFUSED,
     cure_of,
@@ -253,7 +257,7 @@ class RefusedRecords:
             output: The buffer it was sent from, if that is known.
 
         Raises:
-            ProductionError: The handler, or the topic being a changelog, says to fail.
+            ProductionError: The handler, or the topic being a changelog or forbidden, says to fail.
             ProcessingError: The handler itself raised.
             TransactionAbortableError: The handler says to try again, and that may help.
         """
@@ -261,7 +265,7 @@ class RefusedRecords:
         if output is not None and output.task_id is not None:
             writers = {output.task_id: output.origin or Origin()}
         failure = self._failure(error, topic, partition, record, writers)
-        if topic in self._changelogs:
+        if topic in self._changelogs or error.code() in FORBIDDEN:
             raise failure
         key, value, timestamp, headers = record
         source = _all_of(writers.values()).source()
