@@ -159,7 +159,9 @@ class Watchdog:
 
 def _of_thread(thread: ThreadMetadata, now_ms: float, stack: str) -> Iterator[Trouble]:
     since_ms, limit_ms = now_ms - thread.silent_ms, thread.max_poll_interval_ms
-    at_work = thread.at_work or "it processes no record: it waits, for a broker or a disk"
+    at_work = thread.at_work or (
+        "it processes nothing: it starts or closes tasks, or waits for a broker or a disk"
+    )
     yield Trouble(
         TroubleKind.BLOCKED_THREAD,
         thread.thread_name,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 
 from pystreams.errors import (
     RetriableClientError,
@@ -37,6 +38,15 @@ from pystreams.runtime.tasks.task_manager import TaskManager
 _log = get_logger("pystreams.processing")
 
 
+class Doing(Enum):
+    """What a task does when user code may be called, in words."""
+
+    RECORD = "is at the record"
+    HELD_RECORD = "is at a record that it held back (retry=, map_values_async, map_values_batch)"
+    PUNCTUATION = "fires a punctuation on the wall clock"
+    FLUSH = "forwards what its record caches hold"
+
+
 class Processing:
     """Processes records for one thread.
 
@@ -48,7 +58,8 @@ class Processing:
     Attributes:
         ledger: What the thread's stores hold.
         processed_records: Records processed so far.
-        at_work: The task whose records are processed at this moment, or None.
+        at_work: The task that does something at this moment, which may be user code, or None.
+        doing: What that is.
     """
 
     def __init__(
@@ -77,6 +88,7 @@ class Processing:
         self.ledger = manager.ledger
         self.processed_records = 0
         self.at_work: StreamTask | None = None
+        self.doing = Doing.RECORD
 
     def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
         """Give tasks what was polled, at a time of the wall clock (ms)."""
@@ -140,7 +152,7 @@ class Processing:
         for task in self._active.awaiting():
             held = len(task.held)
             self._tell_time(task)
-            with _left_to_the_commit(task):
+            with self._working(task, Doing.HELD_RECORD), _left_to_the_commit(task):
                 task.go_on()
             if held > len(task.held):
                 self.send(task)
@@ -160,7 +172,7 @@ class Processing:
                     break
                 before = self._expected_bytes()
             self._tell_time(task)
-            with _left_to_the_commit(task):
+            with self._working(task, Doing.PUNCTUATION), _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
             self._active.note(task)  # What it holds from now on is expected to write.
             growth.observe_punctuations(self._expected_bytes() - before)
@@ -213,10 +225,19 @@ class Processing:
             return
         for task in self._active.uncommitted():
             self._tell_time(task)
-            with _left_to_the_commit(task):
+            with self._working(task, Doing.FLUSH), _left_to_the_commit(task):
                 task.flush_caches()
             self._active.note(task)
         self._flush_growth.observe(cached, self._written_bytes() - before)
+
+    @contextmanager
+    def _working(self, task: StreamTask, doing: Doing) -> Iterator[None]:
+        """Say what is done, for others to look at: where it never ends, they tell of it."""
+        self.doing, self.at_work = doing, task
+        try:
+            yield
+        finally:
+            self.at_work = None
 
     def _look_at_clocks(self, now_ms: int) -> None:
         self._now_ms, self._monotonic_ms = now_ms, int(self._clock.monotonic_ms())
@@ -257,11 +278,10 @@ class Processing:
             room_bytes -= self._flush_growth.part_of(room_bytes)
         self._timing.begin_run()
         task.counts.nodes.begin_run()
-        self.at_work = task
-        processed = task.process(run, admission.records, room_bytes)
-        self.processed_records += processed
-        task.punctuate_stream_time()
-        self.at_work = None
+        with self._working(task, Doing.RECORD):
+            processed = task.process(run, admission.records, room_bytes)
+            self.processed_records += processed
+            task.punctuate_stream_time()
         self._timing.end_run({queue.partition: count for queue, count in run.taken().items()})
         task.counts.measure_latency(self._clock.now_ms())
         if task.held.possible:

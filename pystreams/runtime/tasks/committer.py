@@ -60,6 +60,7 @@ class Committer:
 
     Attributes:
         commits: Kafka commits that succeeded so far.
+        settling: The task that lets go what it holds back at this moment, or None.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Committer:
         self._producers = producers
         self._concurrent = concurrent
         self.commits = 0
+        self.settling: StreamTask | None = None
 
     def commit(self, tasks: Sequence[StreamTask], *, leaving: bool = False) -> list[CommitFailure]:
         """Commit tasks that have something to commit, and no record that waits to be tried again.
@@ -94,10 +96,13 @@ class Committer:
         for unit in list(units):
             try:
                 for task in unit.tasks:
+                    self.settling = task
                     task.settle()
             except (TaskCorruptedError, TransactionAbortableError) as trouble:
                 failures.append(CommitFailure(unit, trouble))
                 units.remove(unit)
+            finally:
+                self.settling = None
         units, aborted = _without_retries(units, leaving=leaving)
         failures += aborted
         if not units:

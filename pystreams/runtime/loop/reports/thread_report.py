@@ -15,7 +15,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.loop.processing import Processing
+from pystreams.runtime.loop.processing import Doing, Processing
 from pystreams.runtime.loop.reports.statistics import ThreadStatistics
 from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
 from pystreams.runtime.ports import ConsumerPort
@@ -25,6 +25,7 @@ from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
+_HELD_BY = "record caches, map_values_batch, calls of map_values_async"
 _LOOKED_AT_IN_TURN = 20
 """So many partitions of tasks that rest are looked at each time, however many there are: 200 within
 a second."""
@@ -81,13 +82,18 @@ class ThreadReport:
         return self._clock.monotonic_ms() - self._published_ms
 
     def at_work(self) -> str:
-        """Return which record of which task is being processed, in words; from any thread."""
+        """Return what which task does, in words, as with which record; from any thread."""
+        if (task := self._committer.settling) is not None:
+            return f"task {task.task_id} lets go what it holds back, for a commit ({_HELD_BY})"
+        doing = self._processing.doing
         if (task := self._processing.at_work) is None:
             return ""
-        if (message := task.record.message) is None:
-            return f"task {task.task_id} is at work"
+        is_record = doing in {Doing.RECORD, Doing.HELD_RECORD}
+        message = task.record.message if is_record else None
+        if message is None:
+            return f"task {task.task_id} {'is at work' if is_record else doing.value}"
         at = f"{message.topic()}-{message.partition()} offset {message.offset()}"
-        return f"task {task.task_id} is at the record at {at}"
+        return f"task {task.task_id} {doing.value} at {at}"
 
     def tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what the tasks are doing; from any thread."""
