@@ -278,10 +278,11 @@ class Processing:
             room_bytes -= self._flush_growth.part_of(room_bytes)
         self._timing.begin_run()
         task.counts.nodes.begin_run()
-        with self._working(task, Doing.RECORD):
-            processed = task.process(run, admission.records, room_bytes)
-            self.processed_records += processed
-            task.punctuate_stream_time()
+        self.doing, self.at_work = Doing.RECORD, task
+        processed = task.process(run, admission.records, room_bytes)
+        self.processed_records += processed
+        task.punctuate_stream_time()
+        self.at_work = None
         self._timing.end_run({queue.partition: count for queue, count in run.taken().items()})
         task.counts.measure_latency(self._clock.now_ms())
         if task.held.possible:
