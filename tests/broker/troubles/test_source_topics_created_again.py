@@ -257,3 +257,28 @@ def test_a_shorter_topic_under_a_running_application_without_state_is_read_once(
     assert all_of(b"first", 1)
     assert all_of(b"second", 1)
     assert all_of(b"x", 9)
+
+
+@pytest.mark.parametrize("scene", ["direct"], indirect=True)
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+@pytest.mark.parametrize("guarantee", first_of("exactly_once_v2", "at_least_once"))
+def test_a_shorter_topic_under_a_running_application_with_state_counts_as_is_chosen(
+    scene: Scene, guarantee: str, protocol: str
+) -> None:
+    settings = {"processing_guarantee": guarantee, "group_protocol": protocol}
+    scene.feed(9)
+    with scene.application.running(**settings) as running:
+        with reader_of(scene.servers) as consumer:
+            followed = LastNumbers(consumer, [scene.output])
+            wanted = dict.fromkeys(KEYS, 9)
+            running.wait_until(lambda: followed.read()[scene.output] == wanted, "9 of each")
+        scene.create_again()
+        scene.feed(1)
+        told = why_ended(running)
+    assert "created again" in told
+
+    found = re.search(r"set (accepted\.source\.topic\.ids)=(\S+)", scene.refusal())
+    assert found is not None
+    scene.count_up_to(10, **settings, **{found[1]: found[2]})
+    scene.feed(1)
+    scene.count_up_to(11, **settings)
