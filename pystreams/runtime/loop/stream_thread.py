@@ -115,7 +115,8 @@ class StreamThread:
         recording, clock, admin = parts.task_settings.stores.recording, parts.clock, parts.admin
         self._purge = RepartitionPurge(parts.plan, parts.settings, self._manager, admin, clock)
         self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
-        self._ends = AskedEnds(parts, PartitionsInTurn(self._manager), self._note_ends)
+        in_turn = PartitionsInTurn(self._manager)
+        self._ends = AskedEnds(parts, in_turn, lambda ends: self._consumer.note_ends(ends))
         self._report = ThreadReport(
             manager=self._manager,
             restorer=self._restorer,
@@ -321,9 +322,6 @@ class StreamThread:
             self._input.forget(task.partitions)
 
     # ------------------------------------------------------------------ group membership
-
-    def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
-        self._consumer.note_ends(ends)
 
     def _make_consumer(self) -> ConsumerPort:
         client_id = self._parts.identity.consumer_id(self.name)
