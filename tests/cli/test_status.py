@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from pystreams import KafkaStreams
@@ -139,6 +140,34 @@ def test_members_tasks_and_lag_are_told_while_it_runs_and_after(group: Group) ->
     shown = group.ask("--topology", str(group.file)).stdout
     assert "lag: 2 records" in shown
     assert f"{group.name}-in-1  0_1 " in shown
+
+
+def test_what_waits_behind_an_open_transaction_is_lag_and_told_with_where_it_begins(
+    group: Group,
+) -> None:
+    with group.streams() as streams:
+        group.write(0, 1)
+        wait_until(lambda: streams.statistics().processed_records == 1, "processed")
+        wait_until(lambda: group.told()["members"] and group.lags() == [0, 0], "no lag")
+        upstream = Producer({"bootstrap.servers": group.servers, "transactional.id": group.name})
+        upstream.init_transactions()
+        upstream.begin_transaction()
+        upstream.produce(f"{group.name}-in", "open", "k", 0)
+        upstream.flush()
+        group.write(0, 2)
+        group.write(0, 3)
+        told, shown = group.told(), group.ask().stdout
+        upstream.abort_transaction()
+        wait_until(lambda: group.lags() == [0, 0], "no lag again")
+        after = group.told()["partitions"][0]
+
+    waiting, other = told["partitions"]
+    assert (waiting["lag_records"], waiting["lag_ms"]) == (3, None)
+    assert (waiting["undecided_records"], waiting["undecided_from"]) == (3, 1)
+    assert (other["undecided_records"], other["undecided_from"]) == (0, None)
+    assert "lag: 3 records" in shown
+    assert f"OPEN TRANSACTION: {group.name}-in-0 from offset 1 on; 3 records wait" in shown
+    assert (after["undecided_records"], after["undecided_from"]) == (0, None)
 
 
 def counting(group: Group, store: str = "counts") -> str:

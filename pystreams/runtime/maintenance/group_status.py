@@ -29,10 +29,13 @@ class PartitionStatus:
 
     Attributes:
         next_offset: What it processes next; None before its first commit there.
-        lag_records: Records that it has not processed and committed.
+        lag_records: Records that it has not processed and committed, undecided ones included.
         waiting_ms: How long ago the oldest of these was written, by its timestamp; None if that
             could not be read, 0 without any.
         member: Who reads it; None if nobody does.
+        undecided_records: How many of them are behind an open transaction, or of it: under
+            exactly-once they wait for its end.
+        undecided_from: The offset where that transaction begins; None without any.
     """
 
     partition: TopicPartition
@@ -40,6 +43,8 @@ class PartitionStatus:
     lag_records: int
     waiting_ms: int | None
     member: GroupMember | None
+    undecided_records: int = 0
+    undecided_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +105,20 @@ def group_status(
     partitions = []
     for at in wanted:
         next_offset = committed[at].next_offset if at in committed else None
-        lag, waiting_ms = max(0, ranges[at].end - _start(at, committed, ranges)), None
+        start, held = _start(at, committed, ranges), ranges[at]
+        lag, waiting_ms = max(0, held.end - start), None
         if at in times_ms:
             time_ms = times_ms[at]
             # What is left may be markers of transactions alone, as behind each commit.
-            lag, waiting_ms = (0, 0) if time_ms is None else (lag, max(0, now_ms - time_ms))
-        waiting_ms = 0 if lag == 0 else waiting_ms
-        partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
+            lag, waiting_ms = (0, None) if time_ms is None else (lag, max(0, now_ms - time_ms))
+        undecided = max(0, held.high_watermark - max(start, held.end))
+        waiting_ms = 0 if lag == undecided == 0 else waiting_ms
+        partitions.append(
+            PartitionStatus(
+                *(at, next_offset, lag + undecided, waiting_ms, owners.get(at), undecided),
+                undecided_from=held.end if undecided else None,
+            )
+        )
     members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
     noted = noted_topologies(committed)
     strangers: list[GroupMember] = []

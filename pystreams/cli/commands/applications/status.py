@@ -38,7 +38,9 @@ def status(
     """Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.
 
     It asks the broker, and changes nothing. Lag is what is not committed yet; in seconds it is how
-    long ago the oldest such record was written, by its timestamp. Members that have died are listed
+    long ago the oldest such record was written, by its timestamp. Records that wait for the end of
+    an open transaction of whoever writes them are part of it, and told with where it begins:
+    when they were written is not known (?). Members that have died are listed
     until their session ends. Which tasks partitions belong to, and which ones members keep warm for
     others, is what the group has noted with its offsets; with --topology, what that and
     num.standby.replicas in the configuration say. Several digests of topologies are processes that
@@ -132,6 +134,13 @@ def _show(group: str, found: GroupStatus) -> None:
         ],
         right=columns[2:5],
     )
+    for partition in found.partitions:
+        if partition.undecided_from is not None:
+            click.echo(
+                f"\nOPEN TRANSACTION: {partition.partition} from offset "
+                f"{partition.undecided_from:,} on; {partition.undecided_records:,} records wait, "
+                "under exactly-once until it ends"
+            )
     for stranger in found.strangers:
         click.echo(f"\nANOTHER TOPOLOGY: {stranger}")
 
@@ -166,6 +175,8 @@ def _as_dict(group: str, found: GroupStatus) -> dict[str, object]:
                 "committed": partition.next_offset,
                 "lag_records": partition.lag_records,
                 "lag_ms": partition.waiting_ms,
+                "undecided_records": partition.undecided_records,
+                "undecided_from": partition.undecided_from,
                 "member": partition.member and partition.member.client_id,
             }
             for partition in found.partitions
