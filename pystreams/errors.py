@@ -91,16 +91,23 @@ class StateDirectoryError(StreamsError):
 class TaskLockedError(StateDirectoryError):
     """Another process or thread holds the task's directory; the runtime retries.
 
+    Args:
+        thread: The thread of this process that holds it; None if another process does.
+
     Attributes:
         task_id: The task whose directory is locked.
     """
 
-    def __init__(self, task_id: TaskId, directory: str) -> None:
+    def __init__(self, task_id: TaskId, directory: str, thread: str | None = None) -> None:
         self.task_id = task_id
-        super().__init__(
-            f"task {task_id}: directory {directory} is locked by another process; "
-            "the task starts when the other process leaves it, or set another state.dir"
+        told = (
+            "is locked by another process; the task starts when the other process leaves it, or "
+            "set another state.dir"
+            if thread is None
+            else f"is held by this process's thread {thread!r}; the task starts when that one has "
+            "given it up, which it does when it has processed the record it is at, and polled"
         )
+        super().__init__(f"task {task_id}: directory {directory} {told}")
 
 
 class StateStoreError(StreamsError):

@@ -10,6 +10,9 @@ NO_TOPIC_ID = "A" * 22
 """What brokers before Kafka 2.8, where topics have no ids, give as the id of each."""
 
 
+_GLOBAL_STORES = "global stores"
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic; prints as Kafka does, `topic-partition`."""
 
@@ -53,7 +56,12 @@ class TaskId:
     @property
     def told(self) -> str:
         """What errors call it: `task 0_3`; that of the global stores, which is no task, so."""
-        return f"task {self}" if self.subtopology >= 0 else "global stores"
+        return f"task {self}" if self.subtopology >= 0 else _GLOBAL_STORES
+
+    @property
+    def logged(self) -> str:
+        """What the log calls it: `0_3`, or `global stores`."""
+        return str(self) if self.subtopology >= 0 else _GLOBAL_STORES
 
     @classmethod
     def parse(cls, text: str) -> TaskId:

@@ -80,7 +80,7 @@ class StateDirectory:
     def __init__(self, state_dir: Path | str, application_id: str) -> None:
         self.directory = Path(state_dir).absolute() / application_id
         self._lock = threading.Lock()
-        self._held: dict[TaskId, tuple[FileLock, int]] = {}
+        self._held: dict[TaskId, tuple[FileLock, threading.Thread]] = {}
         self._attempt(self._make)
         if self.directory.is_relative_to(tempfile.gettempdir()):
             message = "state lies in the temporary directory: set state.dir to keep it for good"
@@ -109,8 +109,8 @@ class StateDirectory:
         with self._lock:
             held = self._held.get(task_id)
             if held is not None:
-                if held[1] != threading.get_ident():
-                    raise TaskLockedError(task_id, str(directory))
+                if held[1] is not threading.current_thread():
+                    raise TaskLockedError(task_id, str(directory), held[1].name)
                 return directory
             lock = self._attempt(partial(_lock_directory, directory))
             if lock is None:
@@ -120,7 +120,7 @@ class StateDirectory:
             except StateDirectoryError:
                 lock.release()
                 raise
-            self._held[task_id] = (lock, threading.get_ident())
+            self._held[task_id] = (lock, threading.current_thread())
         self._attempt(partial(self._wish(task_id).unlink, missing_ok=True))
         return directory
 

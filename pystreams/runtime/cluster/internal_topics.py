@@ -35,6 +35,11 @@ _REPARTITION = {
     "segment.bytes": "52428800",
 }
 
+_KEEP_STATE = (
+    "`pystreams rescale` moves the state to the new partitions, under another application.id, if "
+    "all that was written before was processed. Or without it: "
+)
+
 _log = get_logger("pystreams.topics")
 
 
@@ -88,17 +93,22 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
         TopologyError: Some have another count: keys would meet the wrong task's state.
     """
     wrong = [
-        f"{topic.name!r} has {existing[topic.name]} partitions and needs {topic.num_partitions}"
+        topic
         for topic in wanted
         if existing.get(topic.name, topic.num_partitions) != topic.num_partitions
     ]
     if wrong:
+        told = "; ".join(
+            f"{topic.name!r} has {existing[topic.name]} partitions and needs {topic.num_partitions}"
+            for topic in wrong
+        )
+        keeps = any(topic.needed_policy != "delete" for topic in wrong)
         raise TopologyError(
-            f"internal topic {'; '.join(wrong)}: the input's partitions or the topology have "
-            "changed since it was created; start under a new application.id, or let this one "
-            "begin anew with `pystreams reset`. If it was created by hand in place of one that was "
-            "deleted: delete it, and start again; it is then made as it should be, or the choices "
-            "are told"
+            f"internal topic {told}: the input's partitions or the topology have changed since it "
+            f"was created; {_KEEP_STATE if keeps else ''}start under a new application.id, or let "
+            "this one begin anew with `pystreams reset`. If it was created by hand in place of one "
+            "that was deleted: delete it, and start again; it is then made as it should be, or the "
+            "choices are told"
         )
 
 

@@ -117,7 +117,7 @@ class SourceRecords:
         topic, partition = self._queue.partition
         _log.warning(
             what,
-            task=str(self._task_id),
+            task=self._task_id.logged,
             store=self._store,
             topic=topic,
             partition=partition,

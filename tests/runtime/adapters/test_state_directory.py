@@ -163,6 +163,9 @@ def test_a_task_belongs_to_one_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=other_thread)
     thread.start()
     thread.join()
+    holder = threading.current_thread().name
+    assert f"held by this process's thread {holder!r}" in str(refused[0])
+    assert "another process" not in str(refused[0])
     assert refused
     directory.unlock_task(TASK)
     directory.unlock_task(TASK)

@@ -55,6 +55,17 @@ def test_an_existing_topic_must_have_as_many_partitions() -> None:
         check_existing_topics(wanted, {"app-counts-changelog": 4})
 
 
+def test_a_change_of_partitions_is_told_with_the_command_that_keeps_state_where_there_is_some() -> (
+    None
+):
+    wanted = _topics({}).values()
+    with pytest.raises(TopologyError, match=r"`pystreams rescale` moves the state"):
+        check_existing_topics(wanted, {"app-counts-changelog": 4})
+    with pytest.raises(TopologyError) as told:
+        check_existing_topics(wanted, {"app-by-value-repartition": 4})
+    assert "rescale" not in str(told.value)
+
+
 COUNTS = "app-counts-changelog"
 REPARTITION = "app-by-value-repartition"
 WINDOWS = "app-windows-changelog"

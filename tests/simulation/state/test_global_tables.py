@@ -440,10 +440,13 @@ def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
     app.broker.create_topic("dead", 1)
     app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
     process = app.process(topology=looking_up())
-    for _ in range(2):
-        process.start()
-        process.stop()
+    with capture_logs() as logs:
+        for _ in range(2):
+            process.start()
+            process.stop()
 
+    [skipped] = [line for line in logs if line["event"] == "record skipped"]
+    assert skipped["task"] == "global stores"
     [letter] = app.broker.committed_records("dead")
     assert (letter.message_key, letter.message_value) == (b"a", b"\xff")
     assert dict(letter.message_headers)[HEADER_TOPIC] == b"people"

@@ -115,7 +115,7 @@ def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
     _log.warning(
         "record skipped",
         stage=context.stage,
-        task=str(context.task_id),
+        task=None if context.task_id is None else context.task_id.logged,
         node=context.node,
         topic=context.topic,
         partition=context.partition,

@@ -120,5 +120,5 @@ class RecordWarnings:
         what, node, reason = kind
         number = {"calls" if what is _CALLED_AGAIN else "records": records.untold}
         tell = getattr(_log, records.level)
-        tell(what, task=str(self._task_id), node=node, reason=reason, **number, **last)
+        tell(what, task=self._task_id.logged, node=node, reason=reason, **number, **last)
         records.untold = 0

@@ -171,7 +171,7 @@ class OperatorContext:
             try:
                 self._run_user_code(action, "close")
             except StateStoreCorruptedError as error:  # The task rebuilds it when it next uses it.
-                _log.warning("processor not closed", task=str(self.task_id), why=str(error))
+                _log.warning("processor not closed", task=self.task_id.logged, why=str(error))
             except StreamsError as error:
                 first_error = first_error or error
         if first_error is not None:

@@ -362,7 +362,7 @@ class RecordQueue:
     def _tell_skipped(self, record: ConsumerRecord, extracted: int, more: int) -> None:
         _log.warning(
             "record without a valid timestamp skipped",
-            task=str(self._task_id),
+            task=self._task_id.logged,
             node=self.node,
             topic=record.topic,
             partition=record.partition,
