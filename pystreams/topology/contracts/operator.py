@@ -284,8 +284,9 @@ class Operator(Protocol):
 
 def fan_out(steps: list[Step]) -> Step:
     """Return one step that feeds all of `steps`, in order; the step itself when there is one."""
+    steps = [step for step in steps if step is not nowhere]
     if not steps:
-        return _nowhere
+        return nowhere
     if len(steps) == 1:
         return steps[0]
     if len(steps) == 2:
@@ -305,5 +306,5 @@ def fan_out(steps: list[Step]) -> Step:
     return feed_all
 
 
-def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-    """Take a record that nobody wants."""
+def nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """Take a record that nobody wants: the step of a child that a task leaves out."""

@@ -19,6 +19,7 @@ from pystreams.topology.contracts.operator import (
     TaskContext,
     TraceStep,
     fan_out,
+    nowhere,
 )
 from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
 from pystreams.topology.graph.naming import check_name
@@ -73,7 +74,7 @@ def compile_subtopology(
     restored = plan.source_changelogs(subtopology)
     for name in reversed(subtopology.nodes):
         node = topology.nodes[name]
-        children = {child: steps[child] for child in topology.children(name) if child in steps}
+        children = {child: steps.get(child, nowhere) for child in topology.children(name)}
         if isinstance(node, SinkNode):
             step = _attach_sink(node, task)
         elif isinstance(node, ProcessorNode):
