@@ -8,9 +8,8 @@
 
 Every sub-topology is one task with partition 0; what it writes to internal topics and to topics
 the topology reads flows on at once; what is piped into the topic of a global store is in that store
-at once. As in Kafka Streams' driver, a commit follows each record:
-record caches never hold anything back. Stores live in memory whatever engine they name; give
-`state_directory` to use the engines the topology asks for.
+at once. As in Kafka Streams' driver, a commit follows each record: record caches hold nothing back.
+Stores live in memory whatever engine they name; `state_directory` gives them those they ask for.
 
 Source: Kafka Streams' `TopologyTestDriver`. Differs from Kafka: sub-topologies are tasks of their
 own with their own stream time, as at run time; Java's driver runs them all as one task.
@@ -168,15 +167,13 @@ class TopologyTestDriver:
         """
         record = checked_record(topic, key, value, timestamp, headers)
         if self._closed:
-            raise StreamsError(
-                f"a record for topic {topic!r} comes too late: the driver was closed"
-            )
+            raise StreamsError(f"a record for {topic!r} comes too late: the driver was closed")
         if topic in self._plan.global_topics():
             self._fill(topic, record)
             return
         if self._plan.source_of_topic(topic) is None:
-            known = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
-            raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
+            read = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
+            raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {read}")
         self._enqueue(topic, record)
         self._run()
 
@@ -320,9 +317,8 @@ class TopologyTestDriver:
         task.start({}, self._now_ms)
 
     def _directory_of(self, name: str) -> Path:
-        root = self._state_directory
-        if self._temporary is not None:
-            root = Path(self._temporary.name)
+        temporary = self._temporary
+        root = self._state_directory if temporary is None else Path(temporary.name)
         directory = (root or Path()) / name
         if root is not None:
             directory.mkdir(parents=True, exist_ok=True)
@@ -390,11 +386,15 @@ class TopologyTestDriver:
             self._tracer.left(output.topic, records)
         output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
         self._produced.setdefault(output.topic, []).extend(records)
-        take = self._enqueue
-        if output.topic in self._plan.global_topics():
-            take = self._fill
-        elif self._plan.source_of_topic(output.topic) is None:
+        take = self._reader_of(output.topic)
+        if take is None:
             self._offsets[output.topic] = output.last_offset + 1
             return
         for record in records:
             take(output.topic, record)
+
+    def _reader_of(self, topic: str) -> Callable[[str, ProducedRecord], None] | None:
+        """Return what takes a record that was written to a topic; None where nothing does."""
+        if topic in self._plan.global_topics():
+            return self._fill
+        return None if self._plan.source_of_topic(topic) is None else self._enqueue

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from pystreams.cli.application.followed_key import FollowedKey
 from pystreams.cli.application.initial_state import InitialState
@@ -14,7 +15,7 @@ from pystreams.cli.display.replayed import Show, SourceRecord
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition, all_partitions
-from pystreams.record import ConsumedMessage
+from pystreams.record import ConsumedMessage, ProducedRecord
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.maintenance.input_slice import (
     SliceBounds,
@@ -35,15 +36,48 @@ class ReplaySlice:
 
     Attributes:
         global_spans: Offsets of those of global tables, which are filled first.
+        committed: Up to where the application's group has processed; empty where nothing tells.
     """
 
     spans: Mapping[TopicPartition, Span]
     global_spans: Mapping[TopicPartition, Span]
+    committed: Mapping[TopicPartition, int]
 
     @property
     def num_offsets(self) -> int:
         """How many offsets the source topics' spans have; markers of transactions count, too."""
         return sum(span.end - span.first for span in self.spans.values())
+
+    def notes(self, plan: TopologyPlan) -> Iterator[str]:
+        """Tell of topics that the topology reads and writes: where their records come from."""
+        read = {at.topic for at in chain(self.spans, self.global_spans)}
+        for topic in plan.sink_topics():
+            if topic in read:
+                yield (
+                    f"{topic}, which the topology writes too, is read as it is in Kafka: what this "
+                    "replay would write to it comes back only of input that the application has "
+                    "not processed yet"
+                )
+            elif plan.reads(topic):
+                yield (
+                    f"{topic} is not among --topic: of it the topology is given what this replay "
+                    "would write to it"
+                )
+
+    def holds_results_of(self, at: TopicPartition, offset: int, topic: str) -> bool:
+        """Return whether what a record led to is in a topic that is read, so that it comes by that.
+
+        Where no group tells what was processed, it is where the slice of the topic has anything.
+        """
+        spans = [span for part, span in self._all_spans() if part.topic == topic]
+        if not spans:
+            return False
+        if self.committed:
+            return offset < self.committed.get(at, 0)
+        return any(span.first < span.end for span in spans)
+
+    def _all_spans(self) -> Iterator[tuple[TopicPartition, Span]]:
+        return chain(self.spans.items(), self.global_spans.items())
 
 
 @dataclass(slots=True)
@@ -93,9 +127,11 @@ def slice_of(
                 "with --topic, or the broker that has it with -c bootstrap.servers=..."
             )
     held = all_partitions(plan.global_topics(), counts)
+    committed = admin.committed_offsets(plan.application_id)
     found = ReplaySlice(
         spans_of(admin, all_partitions(wanted, counts), bounds),
         spans_of(admin, held, SliceBounds(to_ms=bounds.to_ms)),
+        {at: offset.next_offset for at, offset in committed.items()},
     )
     if not found.num_offsets:
         ends = ", ".join(f"{at} ends at {span.end}" for at, span in found.spans.items())
@@ -113,6 +149,21 @@ def _check_known(topics: Sequence[str], bounds: SliceBounds) -> None:
             "filled from repartition topics, or by a backfill. Say where the slice begins, --from "
             "TIME"
         )
+
+
+class _Driver(TopologyTestDriver):
+    """A driver in which not all that is written to a topic comes back to those who read it.
+
+    Args:
+        comes_otherwise: Told a topic; returns whether what is written to it now is piped in anyway.
+    """
+
+    def __init__(self, *args: Any, comes_otherwise: Callable[[str], bool], **options: Any) -> None:
+        self._comes_otherwise = comes_otherwise
+        super().__init__(*args, **options)
+
+    def _reader_of(self, topic: str) -> Callable[[str, ProducedRecord], None] | None:
+        return None if self._comes_otherwise(topic) else super()._reader_of(topic)
 
 
 class Replay:
@@ -155,8 +206,12 @@ class Replay:
         if first is None:
             return
         now_ms = max(first.timestamp()[1], 0)
-        with TopologyTestDriver(
-            self._topology, self._config, wall_clock_ms=now_ms, trace=self._take
+        with _Driver(
+            self._topology,
+            self._config,
+            wall_clock_ms=now_ms,
+            trace=self._take,
+            comes_otherwise=lambda topic: self._comes_by_itself(read, topic),
         ) as driver:
             driver.restore_stores(state.changelogs)
             for message in self._records(clients, read.global_spans):
@@ -202,6 +257,13 @@ class Replay:
             raise StreamsError(
                 f"replaying {topic}-{message.partition()}, offset {message.offset()}: {error}"
             ) from error
+
+    def _comes_by_itself(self, read: ReplaySlice, topic: str) -> bool:
+        """Return whether what is written to a topic now is read from that topic, too."""
+        present = self._present
+        if present is None:
+            return False
+        return read.holds_results_of(present.partition, present.offset, topic)
 
     def _take(self, event: TraceEvent) -> None:
         if self._present is None or (self._key is not None and not self._key.follows(event)):

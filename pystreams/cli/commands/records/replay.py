@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pystreams.cli.application.initial_state import InitialState
     from pystreams.cli.application.replaying import ReplayCounts, ReplaySlice
     from pystreams.runtime.maintenance.input_slice import SliceBounds
+    from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def replay(
         read = REAL_WAITING.until_answered(lambda: slice_of(clients, plan, wanted.topics, bounds))
         names = sorted({partition.topic for partition in read.spans})
         key = None if wanted.key is None else FollowedKey(plan, config, wanted.key, names)
-        _tell_beginning(read, state, as_json=as_json)
+        _tell_beginning(read, state, plan, as_json=as_json)
         first = FirstWritten(show)
         lines = JsonLines(show if key is None else None) if as_json else HopLines()
         run = Replay(loaded.topology, config, first if key is None and not as_json else lines, key)
@@ -162,7 +163,9 @@ def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
     return SliceBounds(from_ms=begin, to_ms=end, first_offsets=state.source_offsets)
 
 
-def _tell_beginning(read: ReplaySlice, state: InitialState, *, as_json: bool) -> None:
+def _tell_beginning(
+    read: ReplaySlice, state: InitialState, plan: TopologyPlan, *, as_json: bool
+) -> None:
     from pystreams.cli.display.replayed import json_line
 
     spans = {str(at): [span.first, span.end] for at, span in sorted(read.spans.items())}
@@ -172,7 +175,8 @@ def _tell_beginning(read: ReplaySlice, state: InitialState, *, as_json: bool) ->
         click.echo(f"State at the beginning: {state.told}")
         told = ", ".join(f"{at} [{first:,}, {end:,})" for at, (first, end) in spans.items())
         click.echo(f"Input: {told}")
-    for note in state.notes({at: span.first for at, span in read.spans.items()}):
+    firsts = {at: span.first for at, span in read.spans.items()}
+    for note in (*state.notes(firsts), *read.notes(plan)):
         click.echo(f"Note: {note}", err=True)
 
 
