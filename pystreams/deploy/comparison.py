@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pystreams.deploy.fingerprint import Facts, Fingerprint
+from pystreams.deploy.serde_rules import told_windows
 from pystreams.deploy.store_rules import RULES, moved_out_of_tasks_or_in
 from pystreams.deploy.verdicts import Comparison, Finding, Judgement, Verdict
 
@@ -174,6 +175,14 @@ def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
             f"records were put into its partitions by {ways[had]}, and are to be by {ways[has]}: "
             "what is kept of a key stays in another task than its new records",
             "Put them there as before; or start anew: `pystreams reset`, or another application.id",
+        )
+    had_windows, has_windows = old.get("key_windows"), new["key_windows"]
+    if had_windows and has_windows and had_windows != has_windows:
+        yield Finding(
+            Verdict.UNSURE,
+            f"its keys were of {told_windows(had_windows)} and are read as of "
+            f"{told_windows(has_windows)}: what is in it unread does not fit",
+            _DRAIN,
         )
     for part in ("key", "value"):
         serdes = [facts[f"{part}_serde"] for facts in (old, new)]

@@ -4,7 +4,7 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
-     "digest": "2-9f86d081884c7d65",
+     "digest": "3-9f86d081884c7d65",
      "former_stores": {},
      "circles": []}
 
@@ -27,16 +27,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pystreams.deploy.serde_formats import facts_of
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.topology.contracts.operator import Operator
+from pystreams.topology.contracts.outer_serde import OuterSerde
+from pystreams.topology.contracts.windowed_serdes import TimeWindowedSerde, WindowedSerde
 from pystreams.topology.graph.naming import is_generated
-from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
+from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.joins.foreign_key_join import SubscriptionReceiveOperator
 from pystreams.topology.operators.records.distinct import DistinctOperator
 from pystreams.topology.operators.tables.results import ResultsOperator
 from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
@@ -47,7 +50,7 @@ from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 FORMAT = 1
-_DIGEST_FORM = 2
+_DIGEST_FORM = 3
 _NO_ID = "application"
 
 Facts = dict[str, Any]
@@ -105,6 +108,7 @@ class _Reader:
         self._key_serde, self._value_serde = key_serde, value_serde
         self._shapes: dict[str, str] = {}
         self._topics: dict[str, frozenset[str]] = {}
+        self._key_windows: dict[str, list[Facts]] = {}
 
     def read(self) -> Fingerprint:
         topology, plan = self._topology, self._plan
@@ -151,6 +155,7 @@ class _Reader:
             "timestamped": spec.engine_timestamped,
             **self._serdes(spec.key_serde, spec.value_serde),
             "windows": next(filter(None, map(self._windows, writers)), None),
+            "key_windows": self._windows_in_keys(spec.key_serde, writers),
             "identity": next(filter(None, map(self._identity, writers)), None),
             "retention": None if retention is None else dataclasses.asdict(retention),
             "ttl_ms": spec.ttl_ms,
@@ -182,14 +187,38 @@ class _Reader:
         return windows_of(found.operator)
 
     def _identity(self, node: str) -> Facts | None:
-        """Return what a `distinct` makes its store's keys of; None of other operations."""
-        operator = self._topology.nodes[node].operator  # type: ignore[union-attr]
-        if not isinstance(operator, DistinctOperator):
-            return None
+        """Return what an operation makes its store's keys of, where that serde is not its own."""
         return {
-            "key": facts_of(filled(operator.key_serde, self._key_serde)),
-            "by": None if operator.by is None else facts_of(operator.by_serde),
-        }
+            part: None if serde is None else facts_of(filled(serde, self._key_serde))
+            for part, serde in self._key_parts(node).items()
+        } or None
+
+    def _key_parts(self, node: str) -> dict[str, Serde[Any] | None]:
+        operator = self._topology.nodes[node].operator  # type: ignore[union-attr]
+        unsaid = self._key_serde
+        if isinstance(operator, DistinctOperator):
+            by = None if operator.by is None else operator.by_serde
+            return {"key": filled(operator.key_serde, unsaid), "by": by}
+        if isinstance(operator, SubscriptionReceiveOperator):
+            return {
+                "foreign_key": filled(operator.foreign_key_serde, unsaid),
+                "primary_key": filled(operator.primary_key_serde, unsaid),
+            }
+        return {}
+
+    def _windows_in_keys(self, key_serde: Serde[Any] | None, nodes: list[str]) -> list[Facts]:
+        """Return the windows of windowed keys that come to nodes; nothing of other keys.
+
+        Their bytes tell neither the kind nor the size of their windows.
+        """
+        serdes = [key_serde]
+        for node in nodes:
+            if isinstance(self._topology.nodes[node], ProcessorNode):
+                serdes += self._key_parts(node).values()
+        if not any(_is_windowed(serde) for serde in serdes):
+            return []
+        above = (self._topology.nodes[node].parents for node in nodes)
+        return _united(self._key_windows[other] for parents in above for other in parents)
 
     # ------------------------------------------------------------------ topics and sub-topologies
 
@@ -210,6 +239,9 @@ class _Reader:
             "generated": name in self._topology.generated_names,
             "partitions": self._topology.repartition_topics[name].num_partitions,
             **(unknown if writer is None else self._serdes(writer.key_serde, writer.value_serde)),
+            "key_windows": []
+            if writer is None
+            else self._windows_in_keys(writer.key_serde, [sink.name for sink in sinks]),
             "partitioner": any(sink.partitioner is not None for sink in sinks),
             "subtopology": None if reader is None else reader.id,
             "declared": "" if call is None else call.told().strip(" ()"),
@@ -256,6 +288,8 @@ class _Reader:
         through = kind in {"sink", "source"} and len(shapes) == 1
         self._shapes[name] = shapes[0] if through else _digest(kind, *shapes)
         self._topics[name] = frozenset(own).union(*(self._topics[other] for other in above))
+        inherited = _united(self._key_windows[other] for other in above)
+        self._key_windows[name] = _windows_made_by(node) or inherited
 
 
 def windows_of(operator: Operator) -> Facts | None:
@@ -272,6 +306,35 @@ def windows_of(operator: Operator) -> Facts | None:
         windows = operator.windows
         return {"type": type(windows).__name__, **dataclasses.asdict(windows)}
     return None
+
+
+def _windows_made_by(node: Node) -> list[Facts]:
+    """Return the windows of the keys that a node makes; nothing where it leaves them as they are.
+
+    How long late records are waited for is not in keys.
+    """
+    if isinstance(node, SourceNode):
+        serde = node.key_serde
+        if isinstance(serde, TimeWindowedSerde):
+            return [{"type": "TimeWindows", "size_ms": serde.window_size_ms}]
+        return []
+    windows = windows_of(node.operator) if isinstance(node, ProcessorNode) else None
+    if windows is None or windows["type"] == "distinct":
+        return []
+    return [_without(windows, "grace_period_ms")]
+
+
+def _united(lists: Iterable[list[Facts]]) -> list[Facts]:
+    """Return all windows of some lists, each once, in an order of their own."""
+    found = {json.dumps(windows, sort_keys=True): windows for each in lists for windows in each}
+    return [found[text] for text in sorted(found)]
+
+
+def _is_windowed(serde: Any) -> bool:
+    """Return whether windowed keys are all, or a part, of what a serde writes."""
+    if isinstance(serde, WindowedSerde):
+        return True
+    return isinstance(serde, OuterSerde) and _is_windowed(serde.inner)
 
 
 def former_stores(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Facts]:

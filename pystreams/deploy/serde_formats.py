@@ -5,10 +5,11 @@
 The format says what the bytes are, where that is known: of our own serdes. Two of one format read
 each other's bytes, two of different formats do not. A user's own has no format, only a name.
 
-States of aggregations may be made of others, by name, or of values with a serde of their own:
+States of aggregations may be made of others, by name, or of values with a serde of their own, so
+many at most:
 
-    {"name": "states of aggregations.max", "format": "states of aggregations.max",
-     "parts": {"kept": {"name": "serdes.JSON", "format": "json"}}}
+    {"name": "states of aggregations.top_n", "format": "states of aggregations.top_n",
+     "parts": {"kept": {"name": "serdes.JSON", "format": "json"}}, "limits": {"n": 3}}
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _JSON_MODEL = "serdes.json_of("
 _REGISTRY = "pystreams.registry."
 
 SerdeFacts = dict[str, Any]
-"""`name`, `format`, which is None where it is not known, and `parts` where there are any."""
+"""`name`, `format`, which is None where it is not known; `parts` and `limits` if there are any."""
 
 _ALIKE = {
     "states of aggregations.stddev": "states of aggregations.variance",
@@ -47,7 +48,11 @@ def facts_of(serde: Serde[Any] | None) -> SerdeFacts | None:
         facts["parts"] = {
             name: part if isinstance(part, str) else facts_of(part)
             for name, part in serde.parts.items()
+            if not isinstance(part, int)
         }
+        limits = {name: part for name, part in serde.parts.items() if isinstance(part, int)}
+        if limits:
+            facts["limits"] = limits
     return facts
 
 

@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pystreams.deploy.fingerprint import Facts
-from pystreams.deploy.serde_formats import format_of
+from pystreams.deploy.serde_rules import ANOTHER_NAME, identity, key_windows, serdes
 from pystreams.deploy.verdicts import Finding, Verdict
 
 Rule = Callable[[Facts, Facts], Iterator[Finding]]
 
-ANOTHER_NAME = (
-    "Give the store another name: it starts empty, and the old changelog is yours to delete. To "
-    "have it of all input, `pystreams reset` or `pystreams backfill`"
-)
 _ON_DISK = "rocksDB"
 _ALIKE_IN_CHANGELOGS = frozenset(("key-value", "expiring key-value", "versioned"))
 _KINDS = _ALIKE_IN_CHANGELOGS | {"buffer", "list-value", "session", "suppression-buffer", "window"}
 _EXPIRES = frozenset(("key-value", "expiring key-value"))
-_RAW = "bytes"
 
 
 def _kind(old: Facts, new: Facts) -> Iterator[Finding]:
@@ -120,32 +115,6 @@ def _windows(old: Facts, new: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.KEPT, f"it waits for late records in another way ({told})")
 
 
-def _identity(old: Facts, new: Facts) -> Iterator[Finding]:
-    """Compare what `distinct` tells records apart by."""
-    had, has = old.get("identity"), new.get("identity")
-    if has is None or old["kind"] != new["kind"]:
-        return
-    if had is None:
-        yield Finding(
-            Verdict.KEPT,
-            "what it tells records apart by was not noted by an earlier pystreams: see that `by`, "
-            "`by_serde` and the serde of its keys are the same",
-        )
-    elif (had["by"] is None) != (has["by"] is None):
-        ways = {True: "their keys alone", False: "their keys and `by`"}
-        yield Finding(
-            Verdict.WRONG,
-            f"it told records apart by {ways[had['by'] is None]}, and is to by "
-            f"{ways[has['by'] is None]}: it would not find what it has seen, and repeats would "
-            "pass again",
-            ANOTHER_NAME,
-        )
-    else:
-        for what, part in (("its keys", "key"), ("the results of its `by`", "by")):
-            if had[part] is not None and has[part] is not None:
-                yield from _other_bytes(what, had[part], has[part])
-
-
 def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = old["retention"], new["retention"]
     if had is None or has is None or old["kind"] != new["kind"]:
@@ -181,73 +150,6 @@ def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
             f"it keeps rows for longer ({told}) from now on; what has gone does not come back, and "
             "the changelog topic keeps the settings it was created with",
         )
-
-
-def _serdes(old: Facts, new: Facts) -> Iterator[Finding]:
-    for part in ("key", "value"):
-        had, has = old[f"{part}_serde"], new[f"{part}_serde"]
-        if had is None and has is None:
-            continue
-        if had is None or has is None:
-            known = (had or has)["name"]
-            yield Finding(
-                Verdict.KEPT,
-                f"its {part} serde is {known} in one of the two, and left to the configuration in "
-                "the other, which is not known here",
-            )
-            continue
-        yield from _other_bytes(f"its {part}s", had, has)
-
-
-def _other_bytes(what: str, had: Facts, has: Facts) -> Iterator[Finding]:
-    told = f"{what} were written with {had['name']} and are read with {has['name']}"
-    formats = format_of(had), format_of(has)
-    if formats[0] == formats[1] is not None:
-        if had["name"] != has["name"]:
-            yield Finding(Verdict.KEPT, f"{told}: the same format; see that old rows fit")
-        yield from _other_parts(what, had.get("parts"), has.get("parts"))
-    elif None in formats or _RAW in formats:
-        if had["name"] != has["name"]:
-            yield Finding(
-                Verdict.UNSURE,
-                f"{told}: whether that reads the old bytes is for you to know",
-                f"If it does not: {ANOTHER_NAME[0].lower()}{ANOTHER_NAME[1:]}",
-            )
-    else:
-        yield Finding(Verdict.WRONG, f"{told}, which are other bytes", ANOTHER_NAME)
-
-
-def _other_parts(what: str, had: Facts | None, has: Facts | None) -> Iterator[Finding]:
-    """Compare what states are made of: values with a serde, or states of other aggregations."""
-    if had is None or has is None:
-        if had != has:
-            yield Finding(
-                Verdict.KEPT,
-                f"what {what} are made of was not noted by an earlier pystreams: see that it is "
-                "the same, in the same order",
-            )
-        return
-    if had.keys() != has.keys():
-        yield Finding(
-            Verdict.WRONG,
-            f"{what} were made of {', '.join(had)} and are to be of {', '.join(has)}",
-            ANOTHER_NAME,
-        )
-        return
-    if list(had) != list(has):
-        yield Finding(
-            Verdict.KEPT,
-            f"{what} have their parts in another order: they are found by name, but for rows that "
-            "an earlier pystreams has written, which tell no names",
-        )
-    for name, before in had.items():
-        after = has[name]
-        if isinstance(before, str):
-            if before != after:
-                told = f"{what} were made with {name} {before!r} and are to be with {after!r}"
-                yield Finding(Verdict.WRONG, told, ANOTHER_NAME)
-        else:
-            yield from _other_bytes(f"{what} ({name})", before, after)
 
 
 def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:
@@ -367,9 +269,10 @@ RULES: tuple[Rule, ...] = (
     _kind,
     _timestamps,
     _windows,
-    _identity,
+    key_windows,
+    identity,
     _retention,
-    _serdes,
+    serdes,
     _changelog,
     _place,
     _partitions,

@@ -129,6 +129,32 @@ words.map_values(str.upper).group_by_key().count(name="{}")
 """
 DISTINCT = 'words.distinct(within_ms={}, name="once").to("out", **text)'
 
+FINAL = """
+words.group_by_key().windowed_by({}).count(name="{}").suppress(
+    Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+)
+"""
+OFTEN = """
+words.group_by_key().windowed_by({}).count(name="{}").filter(
+    lambda key, count: count > 1, materialized=Materialized(name="often", value_serde=serdes.LONG)
+)
+"""
+SPREAD_WINDOWS = """
+words.group_by_key().windowed_by({}).count(name="{}").to_stream().repartition(
+    name="spread", value_serde=serdes.LONG
+).to("out")
+"""
+LONGER = "TimeWindows.of_size_with_no_grace(20_000)"
+SLIDING = "SlidingWindows.of_time_difference_with_no_grace(10_000)"
+BY_FOREIGN_KEY = """
+def table(topic, key):
+    return builder.table(topic, key_serde=key, value_serde=serdes.STRING, name=topic)
+table("{orders}", serdes.{key}).left_join(
+    table("{goods}", serdes.{of}), lambda order, good: order, foreign_key=lambda order: None,
+    node_name="joined", value_serde=serdes.STRING,
+)
+"""
+
 PAIRS: dict[str, Pair] = {
     "nothing changed": Pair(COUNT, COUNT, {"counts": Verdict.KEPT}),
     "an operation after the store": Pair(
@@ -456,6 +482,69 @@ PAIRS: dict[str, Pair] = {
             "pairs-other-join-store": Verdict.EMPTY,
             "pairs-outer-other-join-store": Verdict.NEW,
             "pairs-left-shared-join-store": Verdict.NEW,
+        },
+    ),
+    "windows of another size, in another store, above a suppression": Pair(
+        FINAL.format(TUMBLING, "counts"),
+        FINAL.format(LONGER, "totals"),
+        {"final-store": Verdict.WRONG, "counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "windows that begin to hop, in another store, above a suppression": Pair(
+        FINAL.format(TUMBLING, "counts"),
+        FINAL.format(f"{TUMBLING}.advance_by(5_000)", "totals"),
+        {"final-store": Verdict.WRONG, "counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "another grace period above a suppression": Pair(
+        FINAL.format(TUMBLING, "counts"),
+        FINAL.format("TimeWindows.of_size_and_grace(10_000, 5_000)", "counts"),
+        {"counts": Verdict.KEPT, "final-store": Verdict.KEPT},
+    ),
+    "windows of another size, in another store, above a table of them": Pair(
+        OFTEN.format(TUMBLING, "counts"),
+        OFTEN.format(LONGER, "totals"),
+        {"often": Verdict.WRONG, "counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "windows that become sliding ones, in another store, above a table of them": Pair(
+        OFTEN.format(TUMBLING, "counts"),
+        OFTEN.format(SLIDING, "totals"),
+        {"often": Verdict.WRONG, "counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "windows that become sessions, in another store, above a table of them": Pair(
+        OFTEN.format(TUMBLING, "counts"),
+        OFTEN.format(SESSIONS, "totals"),
+        {"often": Verdict.WRONG, "counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "windows of another size, in another store, above a repartition topic": Pair(
+        SPREAD_WINDOWS.format(TUMBLING, "counts"),
+        SPREAD_WINDOWS.format(LONGER, "totals"),
+        {
+            "counts": Verdict.EMPTY,
+            "totals": Verdict.NEW,
+            "spread-repartition": Verdict.UNSURE,
+        },
+    ),
+    "foreign keys of another serde, of another table": Pair(
+        BY_FOREIGN_KEY.format(orders="copy", key="STRING", goods="first", of="LONG"),
+        BY_FOREIGN_KEY.format(orders="copy", key="STRING", goods="out", of="STRING"),
+        {
+            "joined-subscription-store": Verdict.WRONG,
+            "copy": Verdict.KEPT,
+            "first": Verdict.EMPTY,
+            "out": Verdict.NEW,
+            "joined-subscription-registration-topic": Verdict.UNSURE,
+            "joined-subscription-response-topic": Verdict.KEPT,
+        },
+    ),
+    "primary keys of another serde, of another table": Pair(
+        BY_FOREIGN_KEY.format(orders="copy", key="STRING", goods="first", of="LONG"),
+        BY_FOREIGN_KEY.format(orders="out", key="LONG", goods="first", of="LONG"),
+        {
+            "joined-subscription-store": Verdict.WRONG,
+            "copy": Verdict.EMPTY,
+            "out": Verdict.NEW,
+            "first": Verdict.KEPT,
+            "joined-subscription-registration-topic": Verdict.KEPT,
+            "joined-subscription-response-topic": Verdict.UNSURE,
         },
     ),
 }

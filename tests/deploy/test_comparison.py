@@ -9,7 +9,16 @@ import pytest
 from pystreams.deploy.comparison import compare
 from pystreams.deploy.fingerprint import fingerprint_of
 from pystreams.deploy.verdicts import Comparison
-from tests.deploy.pairs import COUNT, PAIRS, topology_of
+from tests.deploy.pairs import (
+    BY_FOREIGN_KEY,
+    COUNT,
+    OFTEN,
+    PAIRS,
+    TUMBLING,
+    topology_of,
+)
+
+JOINED = BY_FOREIGN_KEY.format(orders="rows", key="STRING", goods="goods", of="LONG")
 
 
 def compared(old: str, new: str) -> Comparison:
@@ -71,15 +80,20 @@ def test_a_table_that_lost_its_place_for_want_of_a_name_has_naming_as_its_cure()
 
 
 def test_what_an_earlier_pystreams_did_not_note_is_no_loss() -> None:
-    code = 'words.distinct(within_ms=10, name="once").repartition(name="spread", **text)'
+    code = f"{OFTEN.format(TUMBLING, 'windows')}{JOINED}"
+    code += 'words.distinct(within_ms=10, name="once").repartition(name="spread", **text)'
     new = fingerprint_of(topology_of(code + '.group_by_key().count(name="counts")'))
     old = json.loads(json.dumps(new))
-    del old["stores"]["once-store"]["identity"], old["stores"]["counts"]["identity"]
-    del old["repartition_topics"]["spread-repartition"]["partitioner"]
+    for facts in old["stores"].values():
+        del facts["identity"], facts["key_windows"]
+    for facts in old["repartition_topics"].values():
+        del facts["partitioner"], facts["key_windows"]
 
     found = compare(old, new)
 
     assert not found.loses
     told = {judged.name: [each.what for each in judged.findings] for judged in found.judgements}
     assert "see that `by`, `by_serde`" in told.pop("once-store")[0]
+    assert "see that the serdes of the keys" in told.pop("joined-subscription-store")[0]
+    assert "of which windows its keys are was not noted" in told.pop("often")[0]
     assert not any(told.values())

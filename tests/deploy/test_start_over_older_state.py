@@ -18,7 +18,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.deploy.pairs import COUNT, PAIRS, SESSIONS, SPREAD, TUMBLING, topology_of, windowed
 
 CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
-TOPICS = dict.fromkeys(("in", "first", "others", "other", "rows", "a", "b"), 2)
+TOPICS = dict.fromkeys(("in", "out", "first", "copy", "others", "other", "rows", "a", "b"), 2)
 
 
 @pytest.fixture

@@ -266,11 +266,12 @@ def collect(
         return timed[:limit] if keeps_first else timed[-limit:]
 
     mark = state_bytes.COLLECT_FIRST if keeps_first else state_bytes.COLLECT_LAST
+    parts: state_bytes.Parts = {"kept": serde, "keep": keep, "limit": limit}
     return aggregation_of(
         "collect",
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
-        state_bytes.marked(mark, "collect", TimedValues(serde), {"kept": serde, "keep": keep}),
+        state_bytes.marked(mark, "collect", TimedValues(serde), parts),
         lambda timed: [value for _, value in bounded(timed)],
     )
 
@@ -360,7 +361,7 @@ def _ranked(
         return so_far
 
     body = Values(serde)
-    states = state_bytes.marked(mark, name, body, {"kept": serde})
+    states = state_bytes.marked(mark, name, body, {"kept": serde, "n": n})
     # Of an earlier version, with a greater n, there may be more.
     return aggregation_of(
         name, select, Growth(begin, add, merge), states, lambda kept: list(kept[:n])

@@ -31,7 +31,7 @@ SEVERAL_BY_PLACE = 0x10
 """Read, and no more written."""
 SEVERAL = 0x11
 
-Parts = Mapping[str, "Serde[Any] | str"]
+Parts = Mapping[str, "Serde[Any] | str | int"]
 """What states are made of, by name: serdes within theirs, and words that two versions compare."""
 _NO_PARTS: Parts = {}
 

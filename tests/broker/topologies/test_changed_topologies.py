@@ -61,6 +61,13 @@ EMPTY_STORES = {
     "repeated records told apart by their keys alone",
     "repeated records told apart with another serde",
     "keys of another serde, of which repeated records are dropped",
+    "windows of another size, in another store, above a suppression",
+    "windows that begin to hop, in another store, above a suppression",
+    "windows of another size, in another store, above a table of them",
+    "windows that become sliding ones, in another store, above a table of them",
+    "windows that become sessions, in another store, above a table of them",
+    "foreign keys of another serde, of another table",
+    "primary keys of another serde, of another table",
 }
 """Their first run is not counted: it is enough that it has run."""
 
