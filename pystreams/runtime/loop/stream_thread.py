@@ -116,7 +116,7 @@ class StreamThread:
         self._purge = RepartitionPurge(parts.plan, parts.settings, self._manager, admin, clock)
         self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
         in_turn = PartitionsInTurn(self._manager)
-        self._ends = AskedEnds(parts, in_turn, lambda ends: self._consumer.note_ends(ends))
+        self._ends = AskedEnds(parts, in_turn, lambda ends: self._consumer.note_ends(ends))  # noqa: PLW0108 - a consumer may be made anew
         self._report = ThreadReport(
             manager=self._manager,
             restorer=self._restorer,
