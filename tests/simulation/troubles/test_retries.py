@@ -314,13 +314,13 @@ def test_calls_that_take_their_time_are_made_as_often_as_the_transaction_lasts(
     )
     process = app.process(topology=builder.build(), config=DROPPING)
     process.start()
-    app.feed("a", "b")
+    app.feed("a", "b", "c")
     with capture_logs() as lines:
         app.run_until_processed(process)
 
     letters = app.broker.committed_records("dead")
-    assert [attempts_of(letter) for letter in letters] == [attempts, attempts]
-    assert len(calls) == 2 * attempts
+    assert [attempts_of(letter) for letter in letters] == [attempts] * 3
+    assert len(calls) == 3 * attempts
     told = [line for line in lines if "no time to call it again" in line["event"]]
     assert [line["attempts"] for line in told] == ([] if attempts == 4 else [f"{attempts} of 4"])
     assert all("producer.transaction.timeout.ms=5000" in line["within"] for line in told)

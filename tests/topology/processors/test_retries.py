@@ -211,6 +211,26 @@ def test_a_task_that_waits_takes_no_more_records() -> None:
     assert running.task.held.retry_at_ms == 100
 
 
+def test_a_record_that_there_is_no_time_to_try_again_lets_a_commit_through_behind_it() -> None:
+    """Else the next one of the run would take the rest of the transaction's time."""
+    calls: list[str] = []
+    builder = StreamsBuilder()
+
+    def ask(value: str) -> str:
+        calls.append(value)
+        running.task.time.go_on(200_000 * len(calls))
+        raise TimeoutError("no answer in 200 s")
+
+    stream = builder.stream("in", **STRINGS)
+    stream.map_values(ask, retry=Retry(on=TimeoutError)).to("out", **STRINGS)
+    running = RunningTask(builder.build())
+    running.run(("k", "a", 0), ("k", "b", 1))
+
+    assert calls == ["a"]
+    assert running.task.held.retry_at_ms is None
+    assert running.task.ready(200_000)
+
+
 def test_waiting_longer_than_a_commit_may_is_refused_with_a_cure(
     builder: StreamsBuilder, drive: Drive
 ) -> None:

@@ -201,3 +201,4 @@ class _RetriedRecords:
             self._name, error, f"{waiting.attempts} of {self._retry.max + 1}", within
         )
         self._task.report_error(error, self._name, waiting.attempts)
+        self._task.end_run()  # The next record is to find a commit behind this one.
