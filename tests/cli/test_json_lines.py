@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import pytest
 
-from pystreams import Headers
+from pystreams import Headers, serde_of
 from pystreams.cli.application.json_lines import line_of, record_of
 from pystreams.cli.application.topic_serdes import TopicSerdes
 from pystreams.record import StaticMessage
 from pystreams.serdes import JSON, STRING
 
 SERDES = TopicSerdes(STRING, JSON)
+PICKLED = serde_of(pickle.dumps, pickle.loads, "pickled")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,24 @@ def test_what_is_no_base64_is_refused(data: str) -> None:
 def test_a_value_is_given_once() -> None:
     with pytest.raises(ValueError, match="leave one out"):
         record_of('{"value": 1, "value_base64": "bnVsbA=="}', "t", SERDES, 0)
+
+
+@pytest.mark.parametrize("value", [{(1, 2): 3}, 2**70, "\ud800", {"half": "\ud800"}, {1j: 2}])
+def test_what_json_can_t_say_has_its_bytes_beside_it(value: object) -> None:
+    serdes = TopicSerdes(STRING, PICKLED)
+    data = pickle.dumps(value)
+
+    line = line_of(StaticMessage("t", 0, 5, b"a", data, 7), "a", value)
+
+    assert json.loads(line)["value"] is not None
+    assert record_of(line, "t", serdes, 0) == (b"a", data, 7, ())
+    with pytest.raises(ValueError, match="leave one out"):
+        record_of(json.dumps({**json.loads(line), "value": "another"}), "t", serdes, 0)
+
+
+def test_a_number_that_would_be_rounded_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"'{2**64}' does not fit"):
+        record_of(f'{{"value": {2**64}}}', "t", SERDES, 0)
 
 
 def test_headers_may_be_an_object() -> None:

@@ -274,3 +274,71 @@ def test_what_is_no_windowed_key_is_refused(plain: Any, why: str) -> None:
 def test_what_is_no_base64_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"does not fit serdes\.BYTES"):
         bytes_of_json(wrong, serdes.BYTES, "in")
+
+
+ROUND: list[Any] = [1]
+ROUND.append(ROUND)
+DEEP: Any = 1
+for _ in range(5_000):
+    DEEP = [DEEP]
+
+
+class Sullen:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**64, 2**64),
+        (-(2**70), -(2**70)),
+        ({"n": [2**70, math.nan, None, True]}, {"n": [2**70, "NaN", None, True]}),
+        ({(1, 2): 3}, {"[1,2]": 3}),
+        ({b"a": {2**70: 1}, None: 2}, {"a": {str(2**70): 1}, "null": 2}),
+        ("a\ud800b", "a\ud800b"),
+        ([Order(2**70), Place(2**70, 1)], [{"total": 2**70}, {"x": 2**70, "y": 1}]),
+        ([2**70, date(2025, 1, 31), Side.LEFT], [2**70, "2025-01-31", "L"]),
+        (ROUND, [1, "[1, [...]]"]),
+        ([2**70, Sullen()], [2**70, "<Sullen>"]),
+    ],
+)
+def test_what_json_can_t_say_is_told_as_far_as_it_can(value: Any, shown: Any) -> None:
+    assert json.loads(json_of_value(value)) == shown
+
+
+def test_what_is_nested_too_deeply_ends_in_a_text() -> None:
+    told = json_of_value({"deep": DEEP}).decode()
+
+    assert told.startswith('{"deep":[[[[')
+    assert json.loads(told)
+
+
+def test_integers_that_python_does_not_write_are_told_in_hexadecimal() -> None:
+    assert json.loads(json_of_value(16**5000)) == hex(16**5000)
+
+
+def test_keys_that_are_alike_as_texts_are_both_told() -> None:
+    assert json_of_value({1: 2**70, "1": 2}).decode() == f'{{"1":{2**70},"1":2}}'
+
+
+@pytest.mark.parametrize("value", ["\ud800", "ä\udfff"])
+def test_a_line_of_text_can_be_written_whatever_is_in_it(value: str) -> None:
+    assert text_of_value(value).encode()
+
+
+@pytest.mark.parametrize("text", [str(2**64), f'{{"n": {2**70}}}'])
+def test_a_number_that_json_s_serde_would_round_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"does not fit serdes\.JSON"):
+        bytes_of_text(text, serdes.JSON, "t")
+    with pytest.raises(ValueError, match=r"does not fit serdes\.JSON"):
+        bytes_of_json(json.loads(text), serdes.JSON, "t")
+
+
+def test_a_number_of_any_size_is_taken_where_the_serde_reads_it() -> None:
+    pickled: Serde[Any] = serde_of(pickle.dumps, pickle.loads, "pickled")
+
+    assert pickle.loads(bytes_of_json({"n": 2**70}, pickled, "t")) == {"n": 2**70}
+    assert pickle.loads(bytes_of_text(str(2**70), pickled, "t")) == 2**70

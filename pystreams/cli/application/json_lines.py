@@ -2,7 +2,8 @@
 
 What is printed becomes the same record again: its key's and its value's bytes, its headers in their
 order, and its timestamp. Partition and offset are told alone. A key or value of bytes that are read
-as nothing, such as the null of JSON, has its bytes beside it: a tombstone has none.
+as nothing, such as the null of JSON, has its bytes beside it: a tombstone has none. So has one that
+JSON can't say, such as a dict whose keys are tuples: what is told of it is for people.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def line_of(message: ConsumedMessage, key: Any, value: Any) -> str:
         key: Its key as its serde reads it, None if it has none.
         value: Likewise.
     """
-    from pystreams.readable_values import json_of_value, plain_of_value
+    from pystreams.readable_values import json_of_plain, json_of_value, plain_of_value
 
-    record = {
+    record: dict[str, Any] = {
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": message.timestamp()[1],
@@ -48,7 +49,13 @@ def line_of(message: ConsumedMessage, key: Any, value: Any) -> str:
             record[f"{part}_base64"] = base64.b64encode(data).decode()
     if headers := message.headers():
         record["headers"] = [[name, plain_of_value(data)] for name, data in headers]
-    return json_of_value(record).decode()
+    line = json_of_plain(record)
+    if line is None:
+        for part, data in (("key", message.key()), ("value", message.value())):
+            if data is not None and json_of_plain(record[part]) is None:
+                record[f"{part}_base64"] = base64.b64encode(data).decode()
+        line = json_of_value(record)
+    return line.decode()
 
 
 def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> ProducedRecord:
@@ -61,9 +68,9 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     Raises:
         ValueError: The line is no record, or its key or value does not fit the serde.
     """
-    import orjson
+    from pystreams.readable_values import json_of_value, value_of_json
 
-    record: Any = orjson.loads(line)
+    record: Any = value_of_json(line)
     if not isinstance(record, dict) or "value" not in record:
         raise ValueError('with --json a line is an object with "value", and "key" if it has one')
     if unknown := sorted(record.keys() - _FIELDS):
@@ -72,7 +79,7 @@ def record_of(line: str, topic: str, serdes: TopicSerdes, time_ms: int) -> Produ
     if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
         raise ValueError(
             '"timestamp" is a whole number, 0 or more: milliseconds since the epoch, not '
-            f"{orjson.dumps(timestamp).decode()}"
+            f"{json_of_value(timestamp).decode()}"
         )
     return (
         _bytes_of(record, "key", serdes.key, topic),
@@ -89,12 +96,30 @@ def _bytes_of(record: dict[str, Any], part: str, serde: Serde[Any], topic: str) 
     value, data = record.get(part), record.get(f"{part}_base64")
     if data is None:
         return None if value is None else bytes_of_json(value, serde, topic)
-    if value is not None:
-        raise ValueError(f'"{part}_base64" is for what "{part}" can\'t say: leave one out')
     try:
-        return base64.b64decode(data, validate=True)
+        held = base64.b64decode(data, validate=True)
     except (TypeError, ValueError):
         raise ValueError(f'"{part}_base64" is bytes in base64, not {data!r}') from None
+    if value is not None and not _is_told_of(held, value, serde, topic):
+        raise ValueError(f'"{part}_base64" is for what "{part}" can\'t say: leave one out')
+    return held
+
+
+def _is_told_of(data: bytes, value: Any, serde: Serde[Any], topic: str) -> bool:
+    """Return whether a line has told a value of bytes, beside these."""
+    from pystreams.readable_values import (
+        json_of_plain,
+        json_of_value,
+        plain_of_value,
+        value_of_json,
+    )
+
+    try:
+        read = plain_of_value(serde.deserializer(topic)(data))
+    except Exception:  # noqa: BLE001 - the user's serde may raise anything
+        return False
+    is_unusual = json_of_plain(read) is None
+    return is_unusual and bool(value_of_json(json_of_value(read).decode()) == value)
 
 
 def _headers_of(headers: Any) -> Headers:
