@@ -82,17 +82,46 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get(self, store: str, key: Any, **asked: Any) -> dict[str, Any] | None:
+    def get(
+        self, store: str, key: Any, *, as_shown: bool = False, **asked: Any
+    ) -> dict[str, Any] | None:
         """Return what a store has of a key; None if it has no such key.
 
         Args:
-            key: The key: a text, a number, bytes, or what its serde takes as JSON.
+            key: The key. A text is sent as it is, and is the key as the store's serde writes it:
+                of `serdes.STRING` the key itself, of `serdes.LONG` digits, of `serdes.JSON` JSON,
+                so that its key `"a"` is `'"a"'`. Bytes are sent as they are, all else as JSON.
+            as_shown: The key is what an answer has shown, as `range` does under "key": a text is
+                that key whatever the serde. Asks twice where the first question is not about it.
             **asked: `isolation`, `min_position`, `partition`; `as_of`, `time_from`, `time_to`.
 
         Raises:
             HttpQueryError: There is no answer.
         """
-        text = text_of_key(key)
+        if not as_shown or not isinstance(key, str):
+            return self._got(store, key, text_of_key(key), asked)
+        try:
+            found = self._got(store, key, key, asked)
+        except HttpQueryError as error:
+            if error.status not in _NOT_TAKEN:
+                raise
+            refused: HttpQueryError | None = error
+        else:
+            if found is not None and found["key"] == key:
+                return found
+            refused = None
+        try:
+            found = self._got(store, None, json.dumps(key), asked)
+        except HttpQueryError as error:
+            if error.status not in _NOT_TAKEN:
+                raise
+            if refused is not None:
+                raise refused from None
+            return None
+        return found if found is not None and found["key"] == key else None
+
+    def _got(self, store: str, key: Any, text: str, asked: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what a store has of a key that is sent as a text."""
         place = quote(text, safe="", errors=UNDECODED)
         path = f"/v1/stores/{quote(store, safe='')}/{place}"
         try:

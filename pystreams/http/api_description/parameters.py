@@ -25,7 +25,8 @@ _TEXT: Final = {"type": "string"}
 IN_PATH: Final = {
     "store": Parameter("The store's name.", _TEXT),
     "key": Parameter(
-        "The key as the store's key serde takes it: a text, a number, or JSON, with / as %2F. "
+        "The key as the store's key serde writes it, with / as %2F: a text as it is, a number in "
+        'digits, of serdes.JSON as JSON, so that its key "a" is %22a%22; null is refused. '
         'Bytes that are no UTF-8 are percent-encoded, or {"base64": "..."}, as answers show them.',
         _TEXT,
     ),

@@ -7,6 +7,7 @@ passed over.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from pystreams.http.api_description.parameters import ALWAYS, DEFAULT_LIMIT, MAX
 from pystreams.http.responses import RequestError
 from pystreams.http.stores.byte_keys import bytes_in, utf8
 from pystreams.ids import TopicPartition
-from pystreams.readable_values import bytes_of_text
+from pystreams.readable_values import bytes_of_json, bytes_of_text
 from pystreams.serdes import BYTES, STRING, Serde
 from pystreams.stores.contracts.position import Position, PositionBound
 from pystreams.stores.contracts.queries import (
@@ -137,9 +138,12 @@ def key_of(text: str, serde: Serde[Any]) -> Any:
     """Return the key that a text stands for.
 
     Raises:
-        RequestError: The serde can't take it.
+        RequestError: The serde can't take it, or it is null.
     """
-    return serde.deserializer("")(_bytes_of_key(text, serde))
+    key = serde.deserializer("")(_bytes_of_key(text, serde))
+    if key is None:
+        raise RequestError(400, f"the key {text!r} is null: no store has such a key")
+    return key
 
 
 def key_of_store(text: str, spec: StoreSpec, serde: Serde[Any]) -> Any:
@@ -182,7 +186,16 @@ def _bytes_of_key(text: str, serde: Serde[Any]) -> bytes:
     try:
         return bytes_in(text) if serde is BYTES else bytes_of_text(utf8(text, serde), serde, "")
     except ValueError as error:
-        raise RequestError(400, f"the key {error}") from error
+        raise RequestError(400, f"the key {error}{_as_json(text, serde)}") from error
+
+
+def _as_json(text: str, serde: Serde[Any]) -> str:
+    """Return how a text is to be written that the serde takes as JSON; "" if it does not."""
+    try:
+        bytes_of_json(text, serde, "")
+    except (ValueError, TypeError):
+        return ""
+    return f"; a text is written as JSON for it: {json.dumps(text, ensure_ascii=False)}"
 
 
 def _refuse_inverted(given: QueryParams, serde: Serde[Any]) -> None:
