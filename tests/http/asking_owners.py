@@ -14,7 +14,7 @@ from pystreams.client import Client, HttpQueryError
 from tests.http.asking import TIMEOUT_S
 from tests.http.scripted_server import Asked, Last, scripted
 
-COMMITTED = {"isolation": "read_committed"}
+COMMITTED: dict[str, Any] = {"isolation": "read_committed"}
 
 
 class PassedOn:
