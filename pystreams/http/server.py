@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import uvicorn
-
 from pystreams.errors import ConfigError
+from pystreams.http import NOT_INSTALLED
+
+try:
+    import starlette  # noqa: F401 - so that what is missing is told here
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(NOT_INSTALLED, name=error.name) from error
+
 from pystreams.http.application import Application, application_of
 from pystreams.http.connections import connections
 from pystreams.http.guard import MAX_HEADER_BYTES

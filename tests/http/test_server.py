@@ -223,3 +223,15 @@ def test_headers_that_are_too_long_are_refused(created: KafkaStreams) -> None:
     with HttpServer(created, HttpOptions(port=0)) as server:
         assert ask(server.url, "/livez", headers={"X-Long": "x" * 40_000}).status in (400, 431)
         assert ask(server.url, "/livez").status == 200
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "starlette"])
+def test_without_the_extra_the_import_says_what_to_install(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from pystreams.http.server import HttpServer"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert ended.stderr.endswith("pip install 'pystreams-kafka[http]'\n")
