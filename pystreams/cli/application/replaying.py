@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,12 @@ from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition, all_partitions
 from pystreams.record import ConsumedMessage, ProducedRecord
 from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.cluster.committed_offsets import (
+    UNKNOWN_TIME,
+    CommittedOffset,
+    encode_partition_time,
+    numbers_of,
+)
 from pystreams.runtime.maintenance.input_slice import (
     SliceBounds,
     Span,
@@ -25,6 +32,7 @@ from pystreams.runtime.maintenance.input_slice import (
 )
 from pystreams.testing.topology_test_driver import TopologyTestDriver
 from pystreams.testing.trace import TopicReader, TraceEvent, Written
+from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -36,12 +44,12 @@ class ReplaySlice:
 
     Attributes:
         global_spans: Offsets of those of global tables, which are filled first.
-        committed: Up to where the application's group has processed; empty where nothing tells.
+        committed: What the application's group has committed; empty where nothing tells.
     """
 
     spans: Mapping[TopicPartition, Span]
     global_spans: Mapping[TopicPartition, Span]
-    committed: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, CommittedOffset]
 
     @property
     def num_offsets(self) -> int:
@@ -73,8 +81,34 @@ class ReplaySlice:
         if not spans:
             return False
         if self.committed:
-            return offset < self.committed.get(at, 0)
+            return at in self.committed and offset < self.committed[at].next_offset
         return any(span.first < span.end for span in spans)
+
+    def numbers_at_its_beginning(self, plan: TopologyPlan, part: Subtopology) -> dict[str, int]:
+        """Return what the tasks of a sub-topology have committed where the slice begins.
+
+        That is up to which time final results were sent, and stream times; of several tasks the
+        earliest, so that none is missing. Nothing where the slice begins elsewhere.
+        """
+        topics = chain.from_iterable(source.topics for source in plan.sources_of(part))
+        if any(plan.is_repartition(plan.topic_name(topic)) for topic in topics):
+            return {}  # Where their offsets were then, nothing tells.
+        of_tasks: dict[int, dict[str, int]] = {}
+        for at, span in self.spans.items():
+            reader = plan.subtopology_of_topic(at.topic)
+            if reader is None or reader.id != part.id:
+                continue
+            committed = self.committed.get(at)
+            if committed is None and span.first == span.end:
+                continue
+            if committed is None or committed.next_offset != span.first:
+                return {}
+            numbers = of_tasks.setdefault(at.partition, {})
+            for name, number in numbers_of(committed.metadata).items():
+                numbers[name] = max(number, numbers.get(name, number))
+        told = list(of_tasks.values())
+        known = set.intersection(*map(set, told)) if told else set()
+        return {name: min(numbers[name] for numbers in told) for name in known}
 
     def _all_spans(self) -> Iterator[tuple[TopicPartition, Span]]:
         return chain(self.spans.items(), self.global_spans.items())
@@ -131,7 +165,7 @@ def slice_of(
     found = ReplaySlice(
         spans_of(admin, all_partitions(wanted, counts), bounds),
         spans_of(admin, held, SliceBounds(to_ms=bounds.to_ms)),
-        {at: offset.next_offset for at, offset in committed.items()},
+        committed,
     )
     if not found.num_offsets:
         ends = ", ".join(f"{at} ends at {span.end}" for at, span in found.spans.items())
@@ -161,6 +195,17 @@ class _Driver(TopologyTestDriver):
     def __init__(self, *args: Any, comes_otherwise: Callable[[str], bool], **options: Any) -> None:
         self._comes_otherwise = comes_otherwise
         super().__init__(*args, **options)
+
+    def begin_with(self, numbers_of_part: Callable[[Subtopology], dict[str, int]]) -> None:
+        """Let each task begin with what such tasks have committed with their offsets."""
+        for part, task in zip(self._plan.subtopologies, self._tasks, strict=True):
+            numbers = numbers_of_part(part)
+            if numbers and task.partitions:
+                metadata = encode_partition_time(UNKNOWN_TIME, numbers=numbers)
+                task.revive()
+                task.state_manager.rebuild_all()
+                committed = {next(iter(task.partitions)): CommittedOffset(0, metadata)}
+                task.start(committed, self._now_ms)
 
     def _reader_of(self, topic: str) -> Callable[[str, ProducedRecord], None] | None:
         return None if self._comes_otherwise(topic) else super()._reader_of(topic)
@@ -214,6 +259,8 @@ class Replay:
             comes_otherwise=lambda topic: self._comes_by_itself(read, topic),
         ) as driver:
             driver.restore_stores(state.changelogs)
+            if state.changelogs:
+                driver.begin_with(partial(read.numbers_at_its_beginning, self._plan))
             for message in self._records(clients, read.global_spans):
                 self._pipe(driver, message)
             for message in chain([first], records):
