@@ -16,7 +16,7 @@ from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.plan.stages import stages_of
-from pystreams.backfill.plan.turns import topics_in_turn, turn_in
+from pystreams.backfill.plan.turns import has_turn, in_order_of_stages, turn_in
 from pystreams.backfill.tasks.global_history import FilledGlobalStores, GlobalHistory
 from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.tasks.record_counts import TakenRecords
@@ -126,10 +126,11 @@ def run(
         run_records=run_records,
     )
     known = set(history)
-    in_turn = topics_in_turn(plan)
+    stages = stages_of(plan, counts)
+    in_turn = in_order_of_stages(plan, stages)
     results: list[Result] = []
     sequences: list[list[Result]] = []
-    for position, stage in enumerate(stages_of(plan, counts)):
+    for position, stage in enumerate(stages):
         topics = stage.topics
         rows = [*history, *written(sequences, history, in_turn)]
         for number in range(partitions.num_tasks[stage.subtopology.id]):
@@ -202,19 +203,20 @@ def waiting_times(timestamps: Iterable[int]) -> Iterator[int]:
 def time_of(row: Row | Result, in_turn: Collection[str]) -> int:
     """Return a record's timestamp, or its turn."""
     topic = row.topic if isinstance(row, Row) else row.name
-    return turn_in(row.headers) if topic in in_turn else row.timestamp
+    return turn_in(row.headers) if topic in in_turn and has_turn(row.headers) else row.timestamp
 
 
-def in_order(rows: Sequence[Row], in_turn: Collection[str] = ()) -> list[Row]:
+def in_order(rows: Sequence[Row], in_turn: Sequence[str] = ()) -> list[Row]:
     """Sort the rows of one task as `PartitionGroup` would take them; those in turn as they come."""
-    keyed: list[tuple[tuple[int, bool, str, int], Row]] = []
+    keyed: list[tuple[tuple[int, int, str, int], Row]] = []
+    ranks = {topic: rank for rank, topic in enumerate(in_turn, 1)}
     by_topic = sorted(rows, key=lambda row: (row.topic, row.offset))
     for topic, group in groupby(by_topic, key=lambda row: row.topic):
         own = list(group)
         for row, waits in zip(
             own, waiting_times(time_of(row, in_turn) for row in own), strict=True
         ):
-            keyed.append(((waits, topic in in_turn, topic, row.offset), row))
+            keyed.append(((waits, ranks.get(topic, 0), topic, row.offset), row))
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 

@@ -96,7 +96,7 @@ def test_turn_is_a_header_that_tasks_do_not_see(own: Headers) -> None:
     headers = [with_turn((b"k", b"v", 7, own), turn_ms)[3] for turn_ms in (900, 1000, 1000)]
     rows = batch_of([Row("t", 0, at, 7, b"k", b"v", given) for at, given in enumerate(headers)])
 
-    messages = messages_in_order(TopicPartition("t", 0), rows.slice(1), [4, 6], has_turn=True)
+    messages = messages_in_order(TopicPartition("t", 0), rows.slice(1), [4, 6], in_turn=True)
 
     assert [turn_in(given) for given in headers] == [900, 1000, 1000]
     assert headers[1] == (*own, ("pystreams-turn", bytes.fromhex("00000000000003e8")))
@@ -112,7 +112,7 @@ def test_record_without_a_turn_is_refused(headers: Headers) -> None:
     )
 
     with pytest.raises(StreamsError, match="run the backfill in another directory"):
-        messages_in_order(TopicPartition("t", 0), rows, [0, 1], has_turn=True)
+        messages_in_order(TopicPartition("t", 0), rows, [0, 1], in_turn=True)
 
 
 @each_cache

@@ -17,6 +17,7 @@ from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.refused_topologies import refuse_idle_timeouts, refuse_stores
 from pystreams.backfill.plan.stages import merges_history
+from pystreams.backfill.plan.turns import topics_in_turn
 from pystreams.backfill.publishing.broker_checks import own_offsets, refuse_used_group
 from pystreams.backfill.publishing.hand_over import is_handed_over_with
 from pystreams.backfill.publishing.identity_checks import check_identity, refuse_other_offsets
@@ -328,6 +329,7 @@ class Backfill:
             partitions.num_tasks,
             bounds,
             self._configuration,
+            topics_in_turn=topics_in_turn(self._plan),
         )
 
 

@@ -14,8 +14,9 @@ Rows come from the history and, for topics between sub-topologies, from what ear
 There each upstream task's records are a sequence, and the sequences are merged by their heads as
 partitions are: by (highest timestamp so far in the sequence, stage, task, place). The
 place in the merged order is the record's offset, behind the history's own if the topic has any.
-Records of joins by foreign keys have a turn (`plan.turns`), which counts for their timestamps; they
-come behind all others of that time, because those may be what they answer.
+Records that a sub-topology has made for itself have a turn (`plan.turns`), which counts for their
+timestamps; they come behind all others of that time, because those may be what they are made of,
+and by the stages that have written them.
 
 The shuffle is by a salt that leads each task to a Spark partition of its own (`shuffle_salts`). All
 window functions partition by it, so Spark adds no other shuffle:
@@ -32,7 +33,7 @@ Spec: KIP-353; `pystreams.runtime.core.queues.partition_group`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +74,8 @@ class StageInput:
         behind: Bounds of the history of topics that are written as well.
         event_times: Returns the frame with the column `waits` added, from rows sorted by partition,
             topic and offset; None where the records' own timestamps count.
-        topics_in_turn: Topics whose records have a turn.
+        topics_in_turn: Topics whose records have a turn, in the order of the stages that write
+            them.
         partitions_in_order: Whether each partition of the history comes as one Spark partition, in
             the order of its offsets.
     """
@@ -84,7 +86,7 @@ class StageInput:
     num_tasks: int
     behind: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
     event_times: Callable[[DataFrame], DataFrame] | None = None
-    topics_in_turn: frozenset[str] = frozenset()
+    topics_in_turn: Sequence[str] = ()
 
 
 def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
@@ -123,7 +125,7 @@ def _marker_rows(spark: SparkSession, num_tasks: int) -> DataFrame:
 def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
     """Return rows of several sequences in the order in which their heads are taken."""
     sequence = Window.partitionBy("salt", "topic", "partition", "stage", "task").orderBy("place")
-    has_turn = F.col("topic").isin(sorted(given.topics_in_turn))
+    has_turn = F.col("topic").isin(list(given.topics_in_turn)) & (F.col("stage") >= 0)
     time = F.when(has_turn, _turn()).otherwise(F.col("timestamp"))
     rows = rows.withColumn("waits", F.max(time).over(sequence))
     if given.written is not None:
@@ -133,7 +135,9 @@ def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
     if given.event_times is not None:
         in_turn = rows.drop("waits").sortWithinPartitions("partition", "topic", "offset")
         rows = given.event_times(in_turn.select(*COLUMNS))
-    return rows.sortWithinPartitions("partition", "waits", has_turn, "topic", "offset")
+    ranks = {topic: rank for rank, topic in enumerate(given.topics_in_turn, 1)}
+    rank = _looked_up(ranks, F.col("topic"))
+    return rows.sortWithinPartitions("partition", "waits", rank, "topic", "offset")
 
 
 def _turn() -> Column:
@@ -147,7 +151,8 @@ def _with_offsets(rows: DataFrame, behind: Mapping[TopicPartition, PartitionBoun
     written = F.col("stage") >= 0
     merged = Window.partitionBy("salt", "topic", "partition", written)
     number = F.row_number().over(merged.orderBy("waits", "stage", "task", "place")) - 1
-    base = _looked_up({partition: has.end for partition, has in behind.items()})
+    ends = {str(partition): has.end for partition, has in behind.items()}
+    base = _looked_up(ends, F.concat_ws("-", "topic", "partition"))
     rows = rows.withColumn(
         "offset", F.when(written, base + number).otherwise(F.col("offset")).cast("bigint")
     )
@@ -158,12 +163,11 @@ def _with_offsets(rows: DataFrame, behind: Mapping[TopicPartition, PartitionBoun
     return rows
 
 
-def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
-    """Return a number for each row by its topic and partition, 0 where there is none."""
+def _looked_up(numbers: Mapping[str, int], name: Column) -> Column:
+    """Return a number for each row by a name of it, 0 where there is none."""
     if not numbers:
         return F.lit(0)
     pairs: list[Any] = []
-    for partition, number in numbers.items():
-        pairs += [F.lit(str(partition)), F.lit(number)]
-    name = F.concat_ws("-", "topic", "partition")
+    for named, number in numbers.items():
+        pairs += [F.lit(named), F.lit(number)]
     return F.coalesce(F.element_at(F.create_map(*pairs), name), F.lit(0))

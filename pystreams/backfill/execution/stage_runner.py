@@ -23,7 +23,7 @@ from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.plan.stages import Stage
-from pystreams.backfill.plan.turns import topics_in_turn
+from pystreams.backfill.plan.turns import in_order_of_stages
 from pystreams.backfill.sources.history import History, PartitionReader
 from pystreams.backfill.spark.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.spark.leftovers import make_ready_for_queries
@@ -161,7 +161,7 @@ class Execution:
                 num_tasks,
                 self._behind(stage),
                 _asking(payload) if needs_event_times(job) else None,
-                topics_in_turn(self.plan.topology),
+                in_order_of_stages(self.plan.topology, self.plan.stages),
             )
             collect = self._fed_by_spark(payload, given, counts)
         try:

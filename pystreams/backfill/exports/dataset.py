@@ -22,6 +22,7 @@ from pystreams.backfill.exports.written_times import times_in_microseconds
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.plan.store_changelogs import StoreChangelog, changelogs_of
+from pystreams.backfill.plan.turns import TURN_HEADER
 from pystreams.backfill.publishing.identity_checks import check_identity
 from pystreams.backfill.spark.failures import cure_in, spark_words
 from pystreams.backfill.spark.session import spark_session
@@ -40,7 +41,7 @@ from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 OUTPUTS = "outputs"
 STORES = "stores"
@@ -145,7 +146,7 @@ class _Writing:
             time_of(F.col("timestamp")).alias("timestamp"),
             typed(rows["key"], key_serde).alias("key"),
             typed(rows["value"], value_serde).alias("value"),
-            "headers",
+            _without_turns(rows["headers"]).alias("headers"),
         )
         return self._write(decoded, OUTPUTS, topic)
 
@@ -203,6 +204,15 @@ class _Writing:
                 [filled_value(sink.value_serde, default_value, default_key) for sink in sinks]
             ),
         )
+
+
+def _without_turns(headers: Column) -> Column:
+    """Return the headers of output records without the turns that a backfill has given some."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    own = F.when(F.size(headers) > 1, F.slice(headers, 1, F.size(headers) - 1))
+    is_turn = F.element_at(headers, -1)["key"] == TURN_HEADER
+    return F.when(F.coalesce(is_turn, F.lit(False)), own).otherwise(headers)
 
 
 def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -32,6 +32,7 @@ class BackfillIdentity:
         configuration: See `fingerprint.declared_configuration`; empty where it has no part.
         computed_offsets: Whether the offsets are not Kafka's; see `history.History`.
         guessed_partitions: Whether the partitions may not be Kafka's; the same.
+        topics_in_turn: See `turns.topics_in_turn`; sorted, of a backfill only.
     """
 
     application_id: str
@@ -42,6 +43,7 @@ class BackfillIdentity:
     configuration: Mapping[str, str] = field(default_factory=dict)
     computed_offsets: bool = False
     guessed_partitions: bool = False
+    topics_in_turn: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -54,6 +56,7 @@ class BackfillIdentity:
         *,
         computed_offsets: bool = False,
         guessed_partitions: bool = False,
+        topics_in_turn: Iterable[str] = (),
     ) -> Self:
         """Return the identity of a backfill."""
         return cls(
@@ -68,18 +71,23 @@ class BackfillIdentity:
             dict(configuration or {}),
             computed_offsets,
             guessed_partitions,
+            tuple(sorted(topics_in_turn)),
         )
 
     @classmethod
     def read(cls, noted: Mapping[str, Any]) -> Self:
         """Return the identity that a file holds."""
         bounds = {partition: tuple(has) for partition, has in noted["bounds"].items()}
-        return cls(**{**noted, "bounds": bounds})
+        in_turn = tuple(noted.get("topics_in_turn", ()))
+        return cls(**{**noted, "bounds": bounds, "topics_in_turn": in_turn})
 
     @property
     def fingerprint(self) -> str:
         """A text of letters and digits that differs between backfills."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        parts = asdict(self)
+        if not self.topics_in_turn:
+            del parts["topics_in_turn"]
+        text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def partition_bounds(self) -> dict[TopicPartition, PartitionBounds]:
@@ -102,6 +110,7 @@ class BackfillIdentity:
                 ("history", wanted.bounds, self.bounds),
                 ("way to offsets", wanted.computed_offsets, self.computed_offsets),
                 ("way to partitions", wanted.guessed_partitions, self.guessed_partitions),
+                ("order of records", wanted.topics_in_turn, self.topics_in_turn),
             )
             if here != there
         ]

@@ -14,6 +14,7 @@ from itertools import islice
 
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.plan.turns import without_turn
 from pystreams.backfill.publishing.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.publishing.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.staging.directory import Manifest, StagedStage
@@ -110,7 +111,10 @@ class _Source:
     def rows(self, stages: Sequence[StagedStage], number: int) -> Iterator[Result]:
         """Return the rows of one task that are published."""
         for files, kind, name in self._places(stages, number):
-            yield from files.rows(kind, name, number)
+            rows = files.rows(kind, name, number)
+            if kind is ResultKind.OUTPUT and name in self.edges:
+                rows = (row._replace(headers=without_turn(row.headers)) for row in rows)
+            yield from rows
 
     def timestamps(
         self, stages: Sequence[StagedStage], number: int

@@ -17,7 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from pystreams.backfill.plan.rows import HEADERS, headers_of
-from pystreams.backfill.plan.turns import topics_in_turn, turn_in
+from pystreams.backfill.plan.turns import (
+    has_turn,
+    topics_between_tables,
+    topics_in_turn,
+    turn_in,
+)
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.record import MAX_TIME
@@ -67,6 +72,7 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
     job: StageJob = unpack(payload)
     settings = job.settings().task
     in_turn = topics_in_turn(job.backfill.topology)
+    between_tables = topics_between_tables(job.backfill.topology)
     reading: tuple[str, int] | None = None
     ask: Callable[..., int] | None = None
     for batch in batches:
@@ -77,14 +83,18 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
             if topic is None:
                 waits.append(None)
                 continue
-            if topic in in_turn:
+            if topic in between_tables:
                 waits.append(turn_in(row[-1]))
                 continue
             if (topic, partition) != reading:
                 reading = (topic, partition)
                 ask = _asking(job.backfill.topology, settings, topic, job.started_ms)
             assert ask is not None, "set with the first row of the partition"
-            waits.append(ask(*row))
+            if topic in in_turn and has_turn(row[-1]):
+                # A merge of several tasks' records has its turns in order.
+                waits.append(max(turn_in(row[-1]), ask(*row[:-1], row[-1][:-1])))
+            else:
+                waits.append(ask(*row))
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.array(waits, pa.int64())], names=[*batch.schema.names, "waits"]
         )

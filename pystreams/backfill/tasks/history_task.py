@@ -116,7 +116,8 @@ class HistoryTask:
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
-        self._turns.follow(self._task.record, self._task.time)
+        task = self._task
+        self._turns.follow(task.record, task.time, lambda: task.held.possible)
         self._order = _place_of if self._turns.read else timestamp_of
         self._topic_in_turn: str | None = None
         self._task.time.go_on(settings.now_ms)
@@ -125,8 +126,10 @@ class HistoryTask:
         self._task.start(start, settings.now_ms)
         holds, caches = self._task.held.possible, settings.cache_max_bytes > 0
         # What is held back goes on with the turn of its own record.
-        self._run_records = 1 if holds and self._turns.writes else settings.run_records
-        self._flushes_between = bool(self._turns.read) and (holds or caches)
+        self._run_records = (
+            1 if holds and self._turns.writes_between_tables else settings.run_records
+        )
+        self._flushes_between = bool(self._turns.read_between_tables) and (holds or caches)
 
     def buffered_records(self, partition: TopicPartition) -> int:
         """Return how many records of a partition wait."""
@@ -136,6 +139,11 @@ class HistoryTask:
     def topics_in_turn(self) -> frozenset[str]:
         """Topics whose records have a turn: where there are any, `feed` takes `MessageInOrder`s."""
         return self._turns.read
+
+    @property
+    def topics_with_history(self) -> frozenset[str]:
+        """Those of them that may hold records of the history too, which have none."""
+        return self._turns.with_history
 
     def feed(
         self,
@@ -171,7 +179,7 @@ class HistoryTask:
         part: dict[TopicPartition, list[ConsumedMessage]] = {}
         in_order: list[Any] = sorted(chain.from_iterable(batch.values()), key=attrgetter("place"))
         for topic, messages in groupby(in_order, key=methodcaller("topic")):
-            if topic not in self._turns.read:
+            if topic not in self._turns.read_between_tables:
                 self._topic_in_turn = None
             elif topic != self._topic_in_turn:
                 self._topic_in_turn = topic
@@ -188,13 +196,20 @@ class HistoryTask:
             if run is None:
                 return
             self._unchecked += task.process(run) or self._settings.run_records
-            if len(task.held) and (self._turns.writes or task.held.full):
-                self._settle()
+            self._let_go()
             task.punctuate_stream_time()
             if self._unchecked >= self._settings.run_records:
                 self._unchecked = 0
                 self._keep_to_limits()
                 yield from self._outputs(RESULTS_PER_BATCH)
+
+    def _let_go(self) -> None:
+        """Let go what is held back, if that must not wait any longer."""
+        held, turns = self._task.held, self._turns
+        if len(held) and (turns.writes_between_tables or held.full or turns.full):
+            self._settle()
+        if not len(held):
+            turns.forget()
 
     def finish(self) -> Iterator[ResultBatch]:
         """Return what is left, the state, and how far each partition was read; then close.
@@ -277,6 +292,7 @@ class HistoryTask:
         run of the backfill.
         """
         task, task_time = self._task, self._task.time
+        self._turns.settles = True
         task.settle()
         while (retry_at_ms := task.held.retry_at_ms) is not None:
             waits_ms = max(retry_at_ms - task_time.monotonic_ms, 0)
@@ -285,6 +301,7 @@ class HistoryTask:
             task.go_on()
             task.settle()
         task_time.now_ms = self._settings.now_ms
+        self._turns.settles = False
 
     def _forget_logged(self) -> None:
         """Number the changelog records, and drop them: the state at the end is given as a whole."""

@@ -50,8 +50,7 @@ def fed_with_rows(
         for partition, own, places in _by_partition(number, rows):
             offsets.check(partition, own.column(OFFSET).to_numpy().tolist())
             if task.topics_in_turn:
-                has_turn = partition.topic in task.topics_in_turn
-                batch[partition] = messages_in_order(partition, own, places, has_turn=has_turn)
+                batch[partition] = _with_turns(task, partition, own, places)
             else:
                 batch[partition] = messages_of(partition, own)
         yield from task.feed(batch)
@@ -148,21 +147,44 @@ def messages_of(partition: TopicPartition, rows: pa.RecordBatch) -> list[History
     return HistoryMessage.of_columns(partition, *_columns_of(rows), headers)
 
 
+def _with_turns(
+    task: HistoryTask, partition: TopicPartition, rows: pa.RecordBatch, places: Sequence[int]
+) -> list[MessageInOrder]:
+    """Return the messages of one partition; what has a turn follows its history, which has none."""
+    if partition.topic not in task.topics_in_turn:
+        return messages_in_order(partition, rows, places, in_turn=False)
+    before = 0
+    if partition.topic in task.topics_with_history:
+        before = _records_before_turns(rows.column(HEADERS))
+    history = messages_in_order(partition, rows.slice(0, before), places[:before], in_turn=False)
+    own = messages_in_order(partition, rows.slice(before), places[before:], in_turn=True)
+    return history + own
+
+
+def _records_before_turns(column: pa.Array) -> int:
+    """Return how many records come before the first one that has a turn."""
+    with_any = np.flatnonzero(column.value_lengths().fill_null(0).to_numpy())
+    last = column.offsets.to_numpy()[with_any + 1] - 1
+    is_turn = pc.equal(column.values.field("key").take(pa.array(last)), TURN_HEADER)
+    found = with_any[is_turn.to_numpy(zero_copy_only=False)]
+    return int(found[0]) if len(found) else len(column)
+
+
 def messages_in_order(
-    partition: TopicPartition, rows: pa.RecordBatch, places: Iterable[int], *, has_turn: bool
+    partition: TopicPartition, rows: pa.RecordBatch, places: Iterable[int], *, in_turn: bool
 ) -> list[MessageInOrder]:
     """Return the messages of one partition of a task that reads records with turns.
 
     Args:
         places: Their places among the rows of all partitions.
-        has_turn: Whether its records have turns, which go from their headers.
+        in_turn: Whether its records have turns, which go from their headers.
 
     Raises:
         StreamsError: One has none.
     """
     column = rows.column(HEADERS)
     headers, turns = (
-        headers_and_turns(column) if has_turn else (headers_of(column), [-1] * len(column))
+        headers_and_turns(column) if in_turn else (headers_of(column), [-1] * len(column))
     )
     return MessageInOrder.of_columns(partition, *_columns_of(rows), headers, places, turns)
 

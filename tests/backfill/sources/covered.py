@@ -31,6 +31,7 @@ from pystreams import (
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.global_topologies import global_tables
 from tests.backfill.in_process import Row
+from tests.backfill.own_topics.own_topologies import own_records
 from tests.backfill.session_topologies import cogroups, final_sessions, sessions
 from tests.backfill.table_topologies import foreign_key_joins, table_joins
 from tests.backfill.test_history_task import history_of
@@ -384,6 +385,9 @@ CASES: dict[str, Case] = {
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
     ),
     "ready_aggregations": Case(ready_aggregations, LEFT, {"left": 3}),
+    "own_records": Case(
+        own_records, at_own_times(LEFT), {"left": 3, "alerts": 3, "numbered": 2, "alerted": 2}
+    ),
     "held_values": Case(held_values, LEFT, {"left": 3, "answers": 3, "joined": 2}),
     "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
     "global_tables": Case(
@@ -411,6 +415,7 @@ ON_SPARK_IN_CI = frozenset(
         "held_values",
         "named_nodes",
         "optimized",
+        "own_records",
         "own_timestamps",
         "ready_aggregations",
         "sliding_windows",
