@@ -57,11 +57,11 @@ def produce(topic: str, *, file: BinaryIO, as_json: bool, application: Applicati
     A line is a record: its key, a tab, its value; or only its value, and the key is null. Values of
     classes and of JSON are JSON, numbers are numbers. With --json each line is a whole record, and
     a "value" of null is a tombstone, but with "value_base64", which has bytes that are read as null
-    or as what JSON can't say (so has "key_base64"). Empty lines are passed over, and so is a byte order mark at the
-    beginning. Headers are [["name", "text"]] or {"name": "text"}; bytes that are no text are
-    {"base64": "..."}, the key of a window is {"key": ..., "window": {"start": ms, "end": ms}}. The
-    partition is that which the topology's sink chooses: by its partitioner, or the key's, of a
-    windowed key that of the key inside.
+    or as what JSON can't say (so has "key_base64"). Empty lines are passed over, and so is a byte
+    order mark at the beginning. Headers are [["name", "text"]] or {"name": "text"}; bytes that are
+    no text are {"base64": "..."}, the key of a window is
+    {"key": ..., "window": {"start": ms, "end": ms}}. The partition is that which the topology's
+    sink chooses: by its partitioner, or the key's, of a windowed key that of the key inside.
 
     With --dev topics that are missing are created, as `pystreams run --dev` does.
 
