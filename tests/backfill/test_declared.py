@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +32,12 @@ from pystreams.backfill.plan.fingerprint import (
     topology_fingerprint,
 )
 from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.turns import topics_in_turn
 from pystreams.backfill.staging.directory import StagingDirectory
 from pystreams.backfill.staging.errors import StagingError
 from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.backfill.own_topics.own_topologies import read_again_before
+from tests.backfill.sources.covered import two_repartitions
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 
@@ -302,3 +307,29 @@ def test_backfill_does_not_go_on_over_offsets_of_another_kind(tmp_path: Path) ->
 
     with pytest.raises(StagingError, match="its way to offsets differ"):
         staging.begin(BackfillIdentity.of(plan, {}, {}, {}), 8)
+
+
+def test_backfill_that_was_begun_with_another_order_of_its_own_records_is_refused(
+    tmp_path: Path,
+) -> None:
+    plan = TopologyPlan(read_again_before(), "app")
+    assert topics_in_turn(plan) == {"alerts"}
+    StagingDirectory(tmp_path).begin(BackfillIdentity.of(plan, {}, {}, {}), 7)
+    now = BackfillIdentity.of(plan, {}, {}, {}, topics_in_turn=topics_in_turn(plan))
+
+    with pytest.raises(StagingError, match=r"\(its order of own records differ from this one's\)"):
+        StagingDirectory(tmp_path).begin(now, 8)
+
+    StagingDirectory(tmp_path / "new").begin(now, 7)
+    assert StagingDirectory(tmp_path / "new").begin(now, 8) == 7
+
+
+def test_backfill_without_records_of_its_own_is_what_it_was_before() -> None:
+    plan = TopologyPlan(two_repartitions(), "app")
+    identity = BackfillIdentity.of(plan, {}, {}, {})
+    noted = {name: part for name, part in asdict(identity).items() if name != "topics_in_turn"}
+
+    assert topics_in_turn(plan) == frozenset()
+    assert BackfillIdentity.read(noted) == identity
+    text = json.dumps(noted, sort_keys=True).encode()
+    assert identity.fingerprint == hashlib.sha256(text).hexdigest()[:16]

@@ -136,8 +136,9 @@ def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
         in_turn = rows.drop("waits").sortWithinPartitions("partition", "topic", "offset")
         rows = given.event_times(in_turn.select(*COLUMNS))
     ranks = {topic: rank for rank, topic in enumerate(given.topics_in_turn, 1)}
-    rank = _looked_up(ranks, F.col("topic"))
-    return rows.sortWithinPartitions("partition", "waits", rank, "topic", "offset")
+    # A number alone would be the number of a column.
+    rank = [_looked_up(ranks, F.col("topic"))] if ranks else []
+    return rows.sortWithinPartitions("partition", "waits", *rank, "topic", "offset")
 
 
 def _turn() -> Column:

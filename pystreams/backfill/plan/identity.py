@@ -110,7 +110,7 @@ class BackfillIdentity:
                 ("history", wanted.bounds, self.bounds),
                 ("way to offsets", wanted.computed_offsets, self.computed_offsets),
                 ("way to partitions", wanted.guessed_partitions, self.guessed_partitions),
-                ("order of records", wanted.topics_in_turn, self.topics_in_turn),
+                ("order of own records", wanted.topics_in_turn, self.topics_in_turn),
             )
             if here != there
         ]

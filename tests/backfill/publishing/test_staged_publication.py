@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams import StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
+from pystreams import Headers, StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import Result, ResultKind, place_of
+from pystreams.backfill.plan.turns import with_turn
 from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.backfill.publishing.publication import (
     PartitionHistory,
@@ -188,6 +189,24 @@ def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:
     assert rows[0].headers == (("h", None),)
     assert [list(first.rows(number)) for number in range(4)] == [rows[n:] for n in range(4)]
     assert [row.kind for row in second.rows(0)] == [ResultKind.STATE] * 2
+
+
+@pytest.mark.parametrize("own", [(), (("h", b"1"),)], ids=["no other header", "another header"])
+def test_turns_are_not_published(own: Headers, tmp_path: Path) -> None:
+    headers = with_turn((b"k", b"1", 5, own), 7)[3]
+    staging = StagingDirectory(tmp_path)
+    staging.begin(identity(), 77)
+    in_turn = row(ResultKind.OUTPUT, "middle", 0, b"1")._replace(headers=headers)
+    stages = (
+        stage(staging, 0, 0, "in", [in_turn, row(ResultKind.END, "in", 22, b"", 9)]),
+        run_second_stage(staging),
+        stage(staging, 2, 2, "middle"),
+    )
+    staging.finish(Manifest(identity(), stages, 77, 1.0))
+
+    first, *_ = publication_of(tmp_path, plan_of(), with_outputs=True).tasks
+
+    assert [row.headers for row in first.rows(0)] == [own]
 
 
 def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
