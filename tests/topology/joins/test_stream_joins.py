@@ -367,6 +367,35 @@ def test_error_of_the_joiner_drops_the_record_when_the_handler_says_so(kind: Kin
     assert values == ["good+fine"] + ([] if kind == "join" else ["alone+None"])
 
 
+@outer_kinds
+def test_a_waiting_record_that_the_joiner_fails_with_is_dropped_and_the_one_that_came_is_not(
+    kind: Kind,
+) -> None:
+    builder = StreamsBuilder()
+    left = builder.stream("left", key_serde=STRING, value_serde=STRING)
+    right = builder.stream("right", key_serde=STRING, value_serde=STRING)
+    asked = []
+
+    def joiner(one: Any, other: Any) -> str:
+        asked.append(one)
+        if one == "bad":
+            raise ValueError("bad")
+        return f"{one}+{other}"
+
+    getattr(left, kind)(right, joiner, AROUND_100).to("out", value_serde=STRING)
+    config = {"processing.exception.handler": "continue"}
+    with TopologyTestDriver(builder.build(), config) as driver:
+        one = driver.create_input_topic("left", STRING, STRING)
+        one.pipe_input("w", "bad", timestamp=0)
+        for number in range(1, 4):
+            driver.advance_wall_clock_ms(2_000)
+            one.pipe_input("k", f"came {number}", timestamp=1_000 * number)
+        values = driver.create_output_topic("out", STRING, STRING).read_values()
+
+    assert values == ["came 1+None", "came 2+None"]
+    assert asked.count("bad") == 1
+
+
 @each_kind
 def test_error_of_the_joiner_names_its_node(kind: Kind) -> None:
     builder = StreamsBuilder()
