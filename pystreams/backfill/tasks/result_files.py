@@ -23,6 +23,7 @@ import contextlib
 import shutil
 import uuid
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -33,6 +34,7 @@ import pyarrow as pa
 from pystreams.backfill.plan.rows import ResultBatch, place_of
 from pystreams.backfill.staging.errors import StagingError, told
 from pystreams.errors import StreamsError
+from pystreams.record import Headers
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -228,21 +230,34 @@ def arrow_batch(results: ResultBatch) -> pa.RecordBatch:
         _integers(timestamps, np.int64),
         _bytes(keys),
         _bytes(values),
-        pa.array([found or None for found in headers], _HEADERS_TYPE)
-        if any(headers)
-        else pa.nulls(count, _HEADERS_TYPE),
+        _headers(headers) if any(headers) else pa.nulls(count, _HEADERS_TYPE),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 
 # Columns are made of buffers: the first `pa.array` of a process imports pandas, which costs each
-# worker more than a second. Records with headers have to pay for it.
+# worker more than a second.
 
 
 def _integers(values: Any, of_type: type[np.signedinteger[Any]]) -> pa.Array:
     numbers = np.asarray(values, of_type)
     buffers = [None, pa.py_buffer(numbers)]
     return pa.Array.from_buffers(pa.from_numpy_dtype(of_type), len(numbers), buffers)
+
+
+def _headers(values: Sequence[Headers]) -> pa.Array:
+    each = list(chain.from_iterable(values))
+    names = _bytes([name.encode() for name, _ in each])
+    texts = pa.Array.from_buffers(pa.string(), len(each), names.buffers())
+    pairs = pa.StructArray.from_arrays(
+        [texts, _bytes([content for _, content in each])], fields=list(_HEADERS_TYPE.value_type)
+    )
+    counts = np.fromiter(map(len, values), np.int32, len(values))
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    present = pa.py_buffer(np.packbits(counts > 0, bitorder="little"))
+    buffers = [present, pa.py_buffer(ends)]
+    return pa.Array.from_buffers(_HEADERS_TYPE, len(values), buffers, children=[pairs])
 
 
 def _bytes(values: Sequence[Any]) -> pa.Array:

@@ -186,7 +186,7 @@ from pathlib import Path
 from pystreams.backfill.tasks.result_files import ResultFiles
 from pystreams.backfill.plan.rows import ResultBatch, ResultKind
 
-records = [(b"k", b"v", 50, ()), (None, None, -1, ())]
+records = [(b"k", b"v", 50, (("h", b"1"),)), (None, None, -1, ())]
 with ResultFiles(Path(sys.argv[1]), Path(sys.argv[1])) as files:
     files.write(ResultBatch(ResultKind.STATE, 2, "counts", [2, 2], 40, records))
     files.finish()
