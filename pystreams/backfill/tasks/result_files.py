@@ -34,7 +34,6 @@ import pyarrow as pa
 from pystreams.backfill.plan.rows import ResultBatch, place_of
 from pystreams.backfill.staging.errors import StagingError, told
 from pystreams.errors import StreamsError
-from pystreams.record import Headers
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -245,7 +244,7 @@ def _integers(values: Any, of_type: type[np.signedinteger[Any]]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(of_type), len(numbers), buffers)
 
 
-def _headers(values: Sequence[Headers]) -> pa.Array:
+def _headers(values: Sequence[Any]) -> pa.Array:
     each = list(chain.from_iterable(values))
     names = _bytes([name.encode() for name, _ in each])
     texts = pa.Array.from_buffers(pa.string(), len(each), names.buffers())

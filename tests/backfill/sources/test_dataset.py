@@ -21,6 +21,7 @@ from pystreams.backfill.staging.errors import StagingError
 from pystreams.serdes import Serde
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row
+from tests.backfill.own_topics.own_topologies import read_again_before
 from tests.backfill.publishing.test_staged_publication import row, stage
 from tests.backfill.sources.covered import CONFIG, TEXT
 from tests.backfill.spark.on_spark import run_on_spark
@@ -162,6 +163,20 @@ def test_a_time_that_has_no_date_is_null(spark: Any, tmp_path: Path) -> None:
     found = [row["timestamp"] for row in sorted(written, key=lambda row: row["sequence"])]
     assert found[0].year == LAST_YEAR
     assert found[1:] == [None] * 3
+
+
+def test_turns_of_records_that_come_back_are_in_no_data_set(spark: Any, tmp_path: Path) -> None:
+    headers = ((), (("h", b"1"),))
+    rows = [Row("orders", 0, at, 1000, b"ada", b"tea", given) for at, given in enumerate(headers)]
+    counts = {"orders": 1, "alerts": 1, "numbered": 1}
+    done, _ = run_on_spark(read_again_before(), CONFIG, rows, counts, tmp_path)
+
+    path = tmp_path / "dataset"
+    write_dataset(done.path, read_again_before(), CONFIG, path)
+
+    for topic in ("alerts", "numbered"):
+        found = parquet.read_table(path / "outputs" / topic).to_pylist()
+        assert [row["headers"] for row in found] == [None, [{"key": "h", "value": b"1"}]]
 
 
 def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:
