@@ -356,6 +356,6 @@ OURS_ALONE: dict[str, set[str]] = {
     },
     "RecordMetadata": {"count", "index"},
     "VersionedRecord": {"count", "index"},
-    "TaskId": {"told"},
+    "TaskId": {"logged", "told"},
 }
 """Public names that no method of Kafka Streams leads to."""
