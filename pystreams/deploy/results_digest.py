@@ -3,8 +3,8 @@
 The fingerprint's own digest is of the state that is kept, and is compared with that of earlier
 versions. This one is compared between processes that run side by side, and so may be of all that is
 declared: topics, windows, grace and retention, serdes, which operations with which settings. What
-the user's functions do can't be seen. Processes of different versions of pystreams are not
-compared: before its dash stands the version.
+the user's functions do can't be seen, and what they hold is not looked at. Processes of different
+versions of pystreams are not compared: before its dash stands the version.
 
     0.1.0-9f86d081
 """
@@ -27,6 +27,7 @@ from pystreams.topology.graph.nodes import Node, ProcessorNode
 from pystreams.topology.graph.topology import Topology
 
 _LENGTH = 8
+_OURS = "pystreams."
 
 
 def results_digest_of(
@@ -60,11 +61,11 @@ def differ(digest: str, other: str) -> bool:
 
 def _facts(node: Node, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None) -> Any:
     if isinstance(node, ProcessorNode):
-        return [node.parents, sorted(node.stores), _declared(node.operator)]
+        return [node.parents, sorted(node.stores), _plain(node.operator)]
     pattern = getattr(node, "pattern", None)
     return {
         "parents": node.parents,
-        "topic": _declared(getattr(node, "topic", None)),
+        "topic": _plain(getattr(node, "topic", None)),
         "topics": getattr(node, "topics", ()),
         "pattern": None if pattern is None else pattern.pattern,
         "key_serde": facts_of(filled(node.key_serde, key_serde)),
@@ -72,8 +73,12 @@ def _facts(node: Node, key_serde: Serde[Any] | None, value_serde: Serde[Any] | N
     }
 
 
-def _declared(value: Any) -> Any:
-    """Return what was declared, as plain JSON, the same in each process; None for functions."""
+def _plain(value: Any) -> Any:
+    """Return what was declared, as plain JSON, the same in each process.
+
+    None for functions and all other objects of the user's, whatever they hold: it may be much, go
+    round in circles, or differ between processes.
+    """
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, str | int | float):
@@ -82,15 +87,18 @@ def _declared(value: Any) -> Any:
         return None
     if hasattr(value, "serializer") and hasattr(value, "deserializer"):
         return facts_of(value)
+    kind = type(value)
+    if kind.__module__ != "builtins" and not kind.__module__.startswith(_OURS):
+        return None
     if dataclasses.is_dataclass(value):
         fields = {
-            field.name: _declared(getattr(value, field.name)) for field in dataclasses.fields(value)
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
-        return {"type": type(value).__name__, **fields}
+        return {"type": kind.__name__, **fields}
     if isinstance(value, Mapping):
-        return {str(key): _declared(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):
-        return sorted(json.dumps(_declared(item), sort_keys=True) for item in value)
+        return sorted(json.dumps(_plain(item), sort_keys=True) for item in value)
     if isinstance(value, tuple | list):
-        return [_declared(item) for item in value]
+        return [_plain(item) for item in value]
     return None

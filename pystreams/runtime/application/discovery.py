@@ -14,6 +14,7 @@ from pystreams.deploy.results_digest import results_digest_of
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
+from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.application.group_processes import GroupProcess, processes_of
 from pystreams.runtime.cluster.group_description import GroupDescription
@@ -40,6 +41,7 @@ _AHEAD_MS = 5_000
 _OLD_MS = 30_000
 """What the group said longer ago is shown to nobody."""
 _RUNNING = "running"
+_log = get_logger("pystreams.client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ class Discovery:
         topics: Knows how many partitions topics and stores have.
 
     Attributes:
-        topology_digest: What tells this topology from others, for the group.
+        topology_digest: What tells this topology from others, for the group. Empty if nobody is
+            told where this process answers, or if it can't be worked out.
     """
 
     def __init__(
@@ -97,9 +100,7 @@ class Discovery:
         self._admin = admin
         self._topics = topics
         self._clock = clock
-        self.topology_digest = results_digest_of(
-            plan.topology, config.default_key_serde, config.default_value_serde
-        )
+        self.topology_digest = _told_digest(plan, config) if config.application_server else ""
         self._written_by: dict[str, _Writer] = {}
         self._lock = threading.Lock()
         self._look: _Look | None = None
@@ -331,3 +332,14 @@ def _hashed_bytes(serde: Serde[Any], topic: str, windows: int) -> Callable[[Any]
         return inner.serializer(topic)(key)
 
     return bytes_of
+
+
+def _told_digest(plan: TopologyPlan, config: StreamsConfig) -> str:
+    """Return the topology's digest; empty if objects of the user's, as serdes, make it fail."""
+    try:
+        return results_digest_of(
+            plan.topology, config.default_key_serde, config.default_value_serde
+        )
+    except Exception as error:  # noqa: BLE001 - what is only shown stops no start.
+        _log.warning("topology not compared with other processes", why=repr(error))
+        return ""
