@@ -146,6 +146,31 @@ def test_a_paused_application_has_no_stalled_tasks(caplog: pytest.LogCaptureFixt
     assert watched.look(thread, after_ms=60_000) == []
 
 
+def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class ChangingThread:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def metadata(self) -> ThreadMetadata:
+            self.asked += 1
+            if self.asked <= 2:
+                raise RuntimeError("dictionary changed size during iteration")
+            return replace(THREAD, silent_ms=10_000)
+
+    watched, ended, thread = Watched(caplog), threading.Event(), ChangingThread()
+    watched.watchdog.start(lambda: [thread], ended)
+    try:
+        wait_until(lambda: bool(watched.watchdog.troubles), "a look after those that failed")
+    finally:
+        ended.set()
+
+    told = [line for line in watched.told() if "dictionary changed size" in line]
+    assert len(told) == 1
+    assert "in metadata" in told[0]
+
+
 CHANGELOGS = TopicPartition("app-s-changelog", 1), TopicPartition("app-t-changelog", 1)
 
 

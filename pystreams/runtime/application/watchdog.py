@@ -103,6 +103,7 @@ class Watchdog:
         self._stack = stack
         self._told_ms: dict[tuple[TroubleKind, str], float] = {}
         self._stalled = StalledWork()
+        self._failures: set[type[Exception]] = set()
 
     def start(self, threads: Callable[[], Iterable[WatchedThread]], ended: threading.Event) -> None:
         """Look at the threads there are, in a thread of its own, until the application has ended.
@@ -114,9 +115,20 @@ class Watchdog:
 
         def watch() -> None:
             while not ended.wait(_LOOK_EVERY_S):
-                self.look([thread.metadata() for thread in threads()])
+                self._look_at(threads)
 
         threading.Thread(target=watch, name="pystreams-watchdog", daemon=True).start()
+
+    def _look_at(self, threads: Callable[[], Iterable[WatchedThread]]) -> None:
+        """Look, whatever goes wrong: the next look may be right again."""
+        try:
+            self.look([thread.metadata() for thread in threads()])
+        except Exception as error:  # noqa: BLE001 - or nobody watches from then on.
+            kind = type(error)
+            if kind not in self._failures:
+                self._failures.add(kind)
+                text = "".join(traceback.format_exception(error))
+                _log.warning("look failed, the next comes soon", why=str(error), traceback=text)
 
     def look(self, threads: Sequence[ThreadMetadata]) -> None:
         """Look at what threads say of themselves, and tell what is new."""
