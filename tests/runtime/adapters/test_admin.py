@@ -272,6 +272,23 @@ def test_ends_are_told_of_the_partitions_whose_broker_answers() -> None:
     assert admin_on(HalfAnswered()).told_ends(partitions) == {partitions[0]: 7}
 
 
+def test_who_leads_is_asked_once_a_question_however_many_partitions_had_no_answer() -> None:
+    """Each time takes seconds while a broker hangs: 500 times were minutes."""
+    client = HalfAnswered()
+    admin = admin_on(client)
+
+    admin.told_ends([TopicPartition("in", number) for number in range(20)])
+    assert client.calls == ["leaders"]
+
+
+def test_after_a_stop_nobody_is_asked_who_leads() -> None:
+    """The process would end that much later: it waits for the thread that asks."""
+    client = HalfAnswered()
+
+    admin_on(client, stopping=lambda: True).told_ends([TopicPartition("in", 1)])
+    assert client.calls == []
+
+
 class Silent(OldLeaders):
     """Stands in for the client of a broker that takes every question and answers none."""
 

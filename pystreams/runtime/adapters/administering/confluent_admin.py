@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -27,7 +27,6 @@ from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from pystreams.errors import (
     BrokerNotAvailableError,
-    FatalStreamsError,
     RetriableClientError,
     StreamsError,
 )
@@ -38,7 +37,7 @@ from pystreams.runtime.adapters.administering.coordinator_client import Coordina
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.patience import Patience
 from pystreams.runtime.adapters.administering.repeated_questions import RepeatedQuestions
-from pystreams.runtime.adapters.administering.topic_requests import refused_topics
+from pystreams.runtime.adapters.administering.topic_requests import creation_error, refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
     change_settings,
     creates_topics,
@@ -100,7 +99,7 @@ class ConfluentAdmin:
         self._make_client = partial(make_client, make, config, outage)
         self._lasting = LastingClient(self._make_client)
         self._coordinators = CoordinatorClient(self._make_client)
-        # Set by a purge that asked an old leader, on a thread of the client's.
+        # Set by answers of an old leader; those to a purge come on a thread of the client's.
         self._leaders_are_old = False
 
     @property
@@ -235,20 +234,8 @@ class ConfluentAdmin:
         there = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
         refused = refused_topics(ask, wanted, there, self._answer_s)
         for name, raised in refused.items():
-            raise self._creation_error(name, raised) from raised
+            raise creation_error(name, raised, self._replication_factor) from raised
         self._wait_until_visible(wanted.keys())
-
-    def _creation_error(
-        self, name: str, exception: KafkaException
-    ) -> FatalStreamsError | RetriableClientError:
-        error = error_of(exception)
-        translated = translate(error, f"creating topic {name!r}")
-        if isinstance(translated, RetriableClientError):
-            return translated
-        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
-            cure = f"set replication.factor (now {self._replication_factor}) to what there is"
-            return FatalStreamsError(f"{translated}: {cure}")
-        return FatalStreamsError(str(translated))
 
     def _wait_until_visible(self, names: Collection[str]) -> None:
         """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
@@ -287,12 +274,13 @@ class ConfluentAdmin:
             (last, IsolationLevel.READ_UNCOMMITTED),
         )
         found = {}
-        for partition in partitions:
-            key = theirs(partition)
-            beginning, end, high = (
-                self._offset(listed[key], partition) for listed in (beginnings, ends, highs)
-            )
-            found[partition] = OffsetRange(beginning, end, max(high, end))
+        with self._leaders_learned():
+            for partition in partitions:
+                key = theirs(partition)
+                beginning, end, high = (
+                    self._offset(listed[key], partition) for listed in (beginnings, ends, highs)
+                )
+                found[partition] = OffsetRange(beginning, end, max(high, end))
         return found
 
     def told_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -302,9 +290,12 @@ class ConfluentAdmin:
         wanted = dict.fromkeys(map(theirs, partitions), _LATEST)
         (listed,) = self._ask((wanted, IsolationLevel.READ_COMMITTED))
         ends = {}
-        for partition in partitions:
-            with contextlib.suppress(StreamsError):
-                ends[partition] = self._offset(listed[theirs(partition)], partition)
+        with self._leaders_learned():
+            for partition in partitions:
+                with contextlib.suppress(StreamsError):
+                    ends[partition] = self._offset(listed[theirs(partition)], partition)
+                if self._patience.ends:
+                    break
         return ends
 
     def _ask(
@@ -323,13 +314,21 @@ class ConfluentAdmin:
             offset = int(self._patience.result(answer, doing).offset)
         except KafkaException as raised:
             error = error_of(raised)
-            if error.code() in OLD_LEADER:
-                self._learn_leaders()
+            self._leaders_are_old |= error.code() in OLD_LEADER
             raise translate(error, doing) from raised
         if offset == OFFSET_INVALID:  # So librdkafka gives an answer that it did not get.
-            self._learn_leaders()
+            self._leaders_are_old = True
             raise RetriableClientError(f"{doing}: the broker did not answer for it")
         return offset
+
+    @contextlib.contextmanager
+    def _leaders_learned(self) -> Iterator[None]:
+        """Ask once who leads after answers that an old leader spoilt, unless there is a stop."""
+        try:
+            yield
+        finally:
+            if self._leaders_are_old and not self._patience.ends:
+                self._learn_leaders()
 
     def _learn_leaders(self) -> None:
         """Ask who leads all partitions now.
@@ -350,7 +349,8 @@ class ConfluentAdmin:
             for partition, time_ms in times_ms.items()
         }
         (listed,) = self._ask((wanted, IsolationLevel.READ_COMMITTED))
-        found = {at: self._offset(listed[theirs(at)], at) for at in times_ms}
+        with self._leaders_learned():
+            found = {at: self._offset(listed[theirs(at)], at) for at in times_ms}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def describe_group(self, group: str) -> Future[GroupDescription]:

@@ -1,4 +1,4 @@
-"""Topics created and deleted, though an answer may be lost."""
+"""Topics created and deleted, though an answer may be lost; and what refusals mean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
-from pystreams.runtime.adapters.connection.confluent_errors import TRANSIENT, error_of
+from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.runtime.adapters.connection.confluent_errors import TRANSIENT, error_of, translate
 
 _PAUSE_S = 0.05
 
@@ -47,3 +48,17 @@ def refused_topics(
         if left:
             time.sleep(_PAUSE_S)
     return refused
+
+
+def creation_error(
+    name: str, raised: KafkaException, replication_factor: int
+) -> FatalStreamsError | RetriableClientError:
+    """Return what it means that a topic could not be created, with a cure."""
+    error = error_of(raised)
+    translated = translate(error, f"creating topic {name!r}")
+    if isinstance(translated, RetriableClientError):
+        return translated
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        cure = f"set replication.factor (now {replication_factor}) to what there is"
+        return FatalStreamsError(f"{translated}: {cure}")
+    return FatalStreamsError(str(translated))
