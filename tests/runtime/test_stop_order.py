@@ -37,6 +37,31 @@ def test_where_brokers_have_been_silent_once_others_get_half_a_second() -> None:
     assert [order.gives_up(silent_s) for silent_s in (0.0, 0.4, 0.5)] == [False, False, True]
 
 
+def test_a_silence_before_the_order_does_not_count() -> None:
+    clock = ManualClock()
+    order = StopOrder(threading.Event(), clock)
+    order.note_silence()
+    order.give()
+    clock.advance_ms(11_000)
+
+    assert not order.has_no_time_left
+    assert not order.gives_up(2.9)
+
+
+def test_a_commit_that_succeeds_ends_a_silence() -> None:
+    clock = ManualClock()
+    order = StopOrder(threading.Event(), clock)
+    order.give()
+    clock.advance_ms(11_000)
+    order.note_silence()
+    clock.advance_ms(2000)
+    assert order.has_no_time_left
+
+    order.note_answer()
+    assert not order.has_no_time_left
+    assert not order.gives_up(2.9)
+
+
 @pytest.mark.parametrize(("ago_s", "abort_s"), [(None, 5), (0, 5), (12, 3), (15, 0), (60, 0)])
 def test_an_abort_gets_what_is_left_and_a_late_one_is_left_to_the_release(
     ago_s: float | None, abort_s: float

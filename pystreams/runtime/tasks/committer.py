@@ -144,7 +144,7 @@ class Committer:
     def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
         producer = unit.producer
         try:
-            producer.check_hope()
+            producer.refuse_if_too_late()
             producer.abort_doomed()
             for task in unit.tasks:
                 producer.send(task.outputs())
@@ -157,8 +157,7 @@ class Committer:
             if offsets:
                 producer.begin()
             if producer.in_transaction:
-                producer.port.commit_transaction(offsets, group_metadata)
-                producer.in_transaction = False
+                producer.commit(offsets, group_metadata)
         except StreamsError as error:
             return error
         return None

@@ -10,14 +10,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from typing import Any
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import OutputBuffer
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import ProducerPort
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.standstill_guard import Membership
@@ -133,6 +135,12 @@ class StreamsProducer:
             return error
         return None
 
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], metadata: Any) -> None:
+        """Commit the open transaction, with offsets of the group's member that metadata tells."""
+        self.port.commit_transaction(offsets, metadata)
+        self.in_transaction = False
+        self._stop.note_answer()
+
     def doom(self) -> None:
         """Let nothing of the open transaction, if any, be committed.
 
@@ -141,13 +149,13 @@ class StreamsProducer:
         """
         self._doomed = self.in_transaction
 
-    def check_hope(self) -> None:
+    def refuse_if_too_late(self) -> None:
         """Refuse a commit that a stop has no time left for.
 
         Raises:
             RetriableClientError: Brokers are silent.
         """
-        if self.transactional and self._stop.is_hopeless:
+        if self.transactional and self._stop.has_no_time_left:
             raise RetriableClientError("brokers are silent, and a stop has no time left for a try")
 
     def abort_doomed(self) -> None:

@@ -5,9 +5,10 @@ last commit has its time, then what it leaves open is aborted, then producers ar
 tries it once more; what is left is the consumer's. Whatever is not committed by then is processed
 again, and what is not aborted is ended by the next use of its transactional id, or by its time
 limit. A commit that begins late, behind a slow function say, is given up only where brokers are
-silent: they have their 3 s first; when those have passed once, others get half a second, and two
-seconds all together. What has not begun by then is not tried: with a producer a task there may be
-hundreds, of which some wait at a time, and their half seconds would add up.
+silent: they have their 3 s first; when those have passed once, others get half a second each, and
+two seconds all together, until a commit succeeds. What has not begun by then is not tried: with a
+producer a task there may be hundreds, of which some wait at a time, and their half seconds would
+add up.
 """
 
 from __future__ import annotations
@@ -70,11 +71,19 @@ class StopOrder:
         return given_up
 
     def note_silence(self) -> None:
-        """Take note that a broker has said nothing for as long as there was."""
-        self._silent_since_ms = min(self._silent_since_ms, self._clock.monotonic_ms())
+        """Take note that a broker has said nothing for as long as there was.
+
+        What was before the order does not count: that outage may be over.
+        """
+        if self.is_given:
+            self._silent_since_ms = min(self._silent_since_ms, self._clock.monotonic_ms())
+
+    def note_answer(self) -> None:
+        """Take note that a commit has succeeded: brokers are not silent any more."""
+        self._silent_since_ms = math.inf
 
     @property
-    def is_hopeless(self) -> bool:
+    def has_no_time_left(self) -> bool:
         """Whether brokers were silent, and all others have had their time: no more is tried."""
         silent_s = (self._clock.monotonic_ms() - self._silent_since_ms) / 1000
         return self._left_s(_COMMITS_FOR_S) <= 0 and silent_s >= _OTHERS_S
@@ -87,7 +96,7 @@ class StopOrder:
     @property
     def release_s(self) -> float:
         """How long a producer may take that is released with an open transaction (s); 0: no try."""
-        least_s = 0.0 if self.is_hopeless else _LEAST_S
+        least_s = 0.0 if self.has_no_time_left else _LEAST_S
         return min(_RELEASE_S, max(self._left_s(_RELEASES_UNTIL_S), least_s))
 
     def _left_s(self, until_s: float) -> float:
