@@ -35,6 +35,21 @@ class HoldsRecords(Protocol):
         """Forget everything: the task goes back to its last commit, or ends."""
 
 
+class HeldByTask(Protocol):
+    """What all operators of one task hold back. Belongs to the task's thread.
+
+    Attributes:
+        retrying_since_ms: When the first call began of what is held and may be called again
+            (monotonic ms): all of it has one time, as one commit waits for it. None: there is
+            nothing.
+    """
+
+    retrying_since_ms: int | None
+
+    def __len__(self) -> int:
+        """Return how many records are held."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLimits:
     """How long an asynchronous call may take.

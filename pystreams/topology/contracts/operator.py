@@ -29,7 +29,7 @@ from pystreams.ids import TaskId
 from pystreams.record import Headers, OutputBuffer, PresentRecord, TaskTime
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind
-from pystreams.topology.contracts.held_records import AsyncCalls, HoldsRecords
+from pystreams.topology.contracts.held_records import AsyncCalls, HeldByTask, HoldsRecords
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
 
 Step = Callable[[Any, Any, int, Headers], None]
@@ -220,6 +220,10 @@ class TaskContext(Protocol):
             node: The node.
             go_on: Called once.
         """
+
+    @property
+    def held(self) -> HeldByTask:
+        """What its operators hold back."""
 
     def hold_records(self, node: str, holder: HoldsRecords) -> None:
         """Let what a node holds back go on: after each run, between runs, before a commit."""

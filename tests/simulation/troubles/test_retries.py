@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from pystreams.metrics.definitions import THREAD_GROUP
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.failures.dead_letters import HEADER_ATTEMPTS
 from pystreams.testing.simulation import SimulatedProcess
-from tests.simulation.applications import Application, stored_counts
+from tests.simulation.applications import PATIENCE, Application, stored_counts
 
 pytestmark = pytest.mark.simulation
 
@@ -324,6 +325,48 @@ def test_calls_that_take_their_time_are_made_as_often_as_the_transaction_lasts(
     told = [line for line in lines if "no time to call it again" in line["event"]]
     assert [line["attempts"] for line in told] == ([] if attempts == 4 else [f"{attempts} of 4"])
     assert all("producer.transaction.timeout.ms=5000" in line["within"] for line in told)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_operations_in_a_row_share_the_time_that_a_record_has(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """Each answers the third call: together that is longer than the transaction may last."""
+    app = Application(tmp_path, guarantee, producer_transaction_timeout_ms=5000)
+    app.broker.create_topic("dead", 1)
+    calls: Counter[str] = Counter()
+
+    def asking(name: str) -> Callable[[str], str]:
+        def ask(value: str) -> str:
+            app.clock.advance_ms(1100)
+            app.broker.tick()
+            calls[name] += 1
+            if calls[name] % 3:
+                raise TimeoutError("no answer")
+            return value
+
+        return ask
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.group_by_key().count(name="before", caching=False)
+    retry = Retry(on=TimeoutError, max=3, backoff_ms=100)
+    first = stream.map_values(asking("first"), retry=retry)
+    first.map_values(asking("second"), retry=retry).to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    app.feed("a")
+    with capture_logs() as lines:
+        for _ in range(PATIENCE):
+            process.step()
+            if app.broker.committed_records("dead") or calls["first"] > 3:
+                break
+
+    assert calls == {"first": 3, "second": 1}
+    assert [attempts_of(letter) for letter in app.broker.committed_records("dead")] == [1]
+    assert [line["attempts"] for line in lines if "no time to call" in line["event"]] == ["1 of 4"]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -15,12 +15,22 @@ class HeldRecords:
         commit_put_off: A commit is due that waits for a record to be tried again: nothing more is
             processed before it.
         call: How their work is called.
+        retrying_since_ms: See `HeldByTask`.
     """
 
-    __slots__ = ("_holders", "_measure", "_nodes", "_observe", "call", "commit_put_off")
+    __slots__ = (
+        "_holders",
+        "_measure",
+        "_nodes",
+        "_observe",
+        "call",
+        "commit_put_off",
+        "retrying_since_ms",
+    )
 
     def __init__(self) -> None:
         self.commit_put_off = False
+        self.retrying_since_ms: int | None = None
         self.call: CallOfNode = directly
         self._holders: list[HoldsRecords] = []
         self._nodes: list[str] = []
@@ -81,10 +91,14 @@ class HeldRecords:
         """Forget everything."""
         for holder in self._holders:
             holder.discard()
+        self.retrying_since_ms = None
 
     def _let_go(self, send_on: Callable[[HoldsRecords], None]) -> None:
         held, before = len(self), self._measure()[0]
         for node, holder in zip(self._nodes, self._holders, strict=True):
             self.call(node, send_on, holder)
-        if gone := max(held - len(self), 0):
+        left = len(self)
+        if not left:
+            self.retrying_since_ms = None
+        if gone := max(held - left, 0):
             self._observe(gone, self._measure()[0] - before)

@@ -7,8 +7,9 @@
 
 The step returns at once, and the run ends: the task takes nothing more while a record waits. It is
 the task's business that the next call is made when it is due, and that no commit covers what waits.
-As the commit waits for it, a record has a limited time from its first call on: no call begins that
-would not be over by then, if it takes as long as the longest before. Then the handler is asked.
+As the commit waits for it, a record has a limited time from its first call on, in whichever node:
+all of a task that waits shares it. No function is called again that would not be over by then, if
+it takes as long as the longest call before. Then the handler is asked.
 
 Any operator will do whose step calls the user's function once, reports what that raises, and
 forwards afterwards: a call that failed has left nothing behind.
@@ -110,7 +111,7 @@ class _RetriedRecords:
         self._retry = operator.retry
         self._name = node.name
         self._task = node.task
-        self._present = node.task.record
+        self._present, self._held = node.task.record, node.task.held
         self._line: deque[_Waiting] = deque()
         self._caught = _CaughtError(node.task)
         within = NodeContext(
@@ -118,7 +119,6 @@ class _RetriedRecords:
         )
         self._try = operator.operator.attach(within)
         self.retry_at_ms: int | None = None
-        self._until_ms = 0
 
     def __len__(self) -> int:
         return len(self._line)
@@ -133,13 +133,17 @@ class _RetriedRecords:
             waiting = _Waiting(key, value, timestamp, headers, self._present.message)
             self._line.append(waiting)
             return
-        began_ms = self._task.monotonic_ms()
-        self._try(key, value, timestamp, headers)
-        if self._caught.error is not None:
-            # One commit waits for all that a record has led to: they share the time.
-            self._until_ms = began_ms + self._task.settings.max_retry_ms
-            waiting = _Waiting(key, value, timestamp, headers, self._present.message)
-            self._failed(waiting, began_ms)
+        began_ms, held = self._task.monotonic_ms(), self._held
+        if first := held.retrying_since_ms is None:
+            held.retrying_since_ms = began_ms
+        try:
+            self._try(key, value, timestamp, headers)
+            if self._caught.error is not None:
+                waiting = _Waiting(key, value, timestamp, headers, self._present.message)
+                self._failed(waiting, began_ms)
+        finally:
+            if first and not len(held):  # Neither here nor further down.
+                held.retrying_since_ms = None
 
     def go_on(self) -> None:
         """See `HoldsRecords`."""
@@ -191,7 +195,9 @@ class _RetriedRecords:
 
     def _has_time(self, waiting: _Waiting, at_ms: int) -> bool:
         """Return whether a call that begins then (monotonic ms) will be over in time."""
-        return at_ms + waiting.longest_call_ms <= self._until_ms
+        since_ms = self._held.retrying_since_ms
+        assert since_ms is not None, "a call has failed"
+        return at_ms + waiting.longest_call_ms <= since_ms + self._task.settings.max_retry_ms
 
     def _give_up(self, waiting: _Waiting, error: Exception) -> None:
         """Give a record to the handler that has calls left, and no time for them."""
