@@ -6,7 +6,8 @@
                              +------+ lost, or the batch too large: all again, in smaller batches
 
 What is tried for longer than `task.timeout.ms` ends the application, as that of a task does; then
-the next start sends it, since its records are not committed.
+the next start sends it, since its records are not committed. So it does after a stop meanwhile,
+which is no error.
 """
 
 from __future__ import annotations
@@ -43,18 +44,22 @@ class GlobalDeadLetters:
         self._client_id = client_id
         self._stop = stop
         self._producer: ProducerPort | None = None
+        self._left = False
 
-    def send(self, outputs: Iterable[OutputBuffer]) -> None:
-        """Return when all that waits in these buffers is on the broker; clears them.
+    def send(self, outputs: Iterable[OutputBuffer]) -> bool:
+        """Return True when all that waits in these buffers is on the broker; clears them.
+
+        False, if that could not be before the order to stop: their records are not to be committed.
 
         Raises:
             BrokerNotAvailableError: Not within `task.timeout.ms`.
-            RetriableClientError: Not before the order to stop.
             ProductionError: A letter is refused.
         """
         waiting = [output for output in outputs if output.records]
         if not waiting:
-            return
+            return True
+        if self._left:
+            return False
         topics = sorted({output.topic for output in waiting})
         if self._producer is None:
             # The topics tell it how large a batch may be.
@@ -70,16 +75,23 @@ class GlobalDeadLetters:
                 if failed_ms is None:
                     failed_ms = self._clock.monotonic_ms()
                     _log.warning("dead letters wait", topics=topics, why=str(error))
-                self._wait(error, topics, failed_ms)
+                if not self._wait(error, topics, failed_ms):
+                    self._left = True
+                    return False
                 if isinstance(error, TransactionAbortableError):
                     unsent = _copied(waiting)  # Those that have arrived arrive twice.
         for output in waiting:
             output.records.clear()
         if failed_ms is not None:
             _log.info("dead letters are sent", topics=topics)
+        return True
 
-    def _wait(self, error: StreamsError, topics: list[str], failed_ms: float) -> None:
-        """Pause before the next try, if there is to be one."""
+    def _wait(self, error: StreamsError, topics: list[str], failed_ms: float) -> bool:
+        """Pause before the next try; return False if there is to be none because of a stop."""
+        if self._stop.wait(_RETRY_PAUSE_S):
+            event = "dead letters are not sent: the next start sends them"
+            _log.warning(event, topics=topics, why=str(error))
+            return False
         limit_ms = self._parts.settings.task_timeout_ms
         if self._clock.monotonic_ms() - failed_ms > limit_ms:
             named = ", ".join(map(repr, topics))
@@ -89,8 +101,7 @@ class GlobalDeadLetters:
                 "again: their records are processed again. A higher task.timeout.ms lets them "
                 "wait for longer"
             ) from error
-        if self._stop.wait(_RETRY_PAUSE_S):
-            raise RetriableClientError(f"stopped before dead letters were sent: {error}") from error
+        return True
 
     def close(self) -> None:
         """Release the producer."""

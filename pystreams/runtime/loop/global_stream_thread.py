@@ -174,7 +174,8 @@ class GlobalStreamThread:
                 if damages > _DAMAGES_MAX:
                     raise
                 # Stores that are not rebuilt go on: nothing sends their records' letters again.
-                self._send_dead_letters()
+                if not self._send_dead_letters():
+                    break
                 self._task.state.rebuild(self._store_of(error), str(error))
                 self._begin()
             self._log_progress()
@@ -305,16 +306,22 @@ class GlobalStreamThread:
         return partition, store, self._filled_with[partition]
 
     def _commit(self) -> None:
-        self._send_dead_letters()
+        if not self._send_dead_letters():
+            return  # It is to stop.
         self._task.state.commit()
         self._uncommitted = False
         self._committed_ms = self._clock.monotonic_ms()
 
-    def _send_dead_letters(self) -> None:
-        """Have them on the broker before their records are committed: a crash may repeat them."""
+    def _send_dead_letters(self) -> bool:
+        """Have them on the broker before their records are committed: a crash may repeat them.
+
+        Returns:
+            False: a stop came first.
+        """
         self._at_work = "it sends dead letters of global stores, and waits for the broker"
-        self._letters.send(self._task.outputs())
+        sent = self._letters.send(self._task.outputs())
         self._at_work = ""
+        return sent
 
     def _close_clients(self) -> None:
         self._ends.close()

@@ -516,6 +516,39 @@ def test_a_letter_that_can_not_be_sent_in_time_ends_the_application_and_comes_wi
     assert letters == {b"\xff"}
 
 
+@pytest.mark.parametrize("while_it_waits", [True, False])
+def test_a_stop_while_letters_can_not_be_sent_is_no_error_and_the_next_start_sends_them(
+    tmp_path: Path, while_it_waits: bool
+) -> None:
+    app = with_dead_letters(tmp_path)
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=looking_up())
+    process.start()
+    assert process.global_state is not None
+    thread = process.global_state.thread
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    for _ in range(100):
+        app.faults.fail_next("flush", RetriableClientError("no answer (simulated)"))
+    with capture_logs() as logs:
+        if while_it_waits:
+            process.stand_still("send dead", thread.stop)
+            follow(process)
+        else:
+            while not filled_with(process):
+                process.step()
+        process.stop()
+
+    assert 0 < app.faults.forget_scripted("flush") < 100
+    assert thread.error is None
+    warnings = [line["event"] for line in logs if line["log_level"] == "warning"]
+    assert "dead letters are not sent: the next start sends them" in warnings
+    sent_before = len(app.broker.committed_records("dead"))
+    process.start()
+    assert filled_with(process) == 1
+    process.stop()
+    assert len(app.broker.committed_records("dead")) == sent_before + 1
+
+
 class Remembering(Processor[str, str, Any, Any]):
     """Keeps all values that a key has had."""
 
