@@ -44,7 +44,7 @@ def test_a_silence_before_the_order_does_not_count() -> None:
     order.give()
     clock.advance_ms(11_000)
 
-    assert not (order.has_no_time_left or order.gives_up(2.9))
+    assert (order.has_no_time_left, order.gives_up(2.9)) == (False, False)
 
 
 def test_a_commit_that_succeeds_ends_a_silence() -> None:
@@ -58,7 +58,7 @@ def test_a_commit_that_succeeds_ends_a_silence() -> None:
     order.note_answer()
 
     assert before
-    assert not (order.has_no_time_left or order.gives_up(2.9))
+    assert (order.has_no_time_left, order.gives_up(2.9)) == (False, False)
 
 
 @pytest.mark.parametrize(("ago_s", "abort_s"), [(None, 5), (0, 5), (12, 3), (15, 0), (60, 0)])

@@ -3,8 +3,8 @@
 A thread that is replaced keeps its name, its identity in the group, its producers' ids and its part
 of the state directory: the one in its place is to the group a member that has come back, and fences
 what the one before has left open. Until then the one before stays a member, so that no other has to
-wait; where none takes its place, it leaves as at any other end. The next one goes on from the last
-commit, so an error of a record comes again unless something else has changed.
+wait; where none takes its place at the first try, it leaves as at any other end. The next one goes
+on from the last commit, so an error of a record comes again unless something else has changed.
 
 Spec: KIP-671.
 """
@@ -125,8 +125,10 @@ class ThreadRunner:
             )
             response = self._response(error)
             if response is StreamThreadExceptionResponse.REPLACE_THREAD:
-                # The next try is to find room.
-                self._threads[number].give_up_place(to_another=True)
+                # Its clients may take the memory, files or threads that those of the next one lack.
+                self._threads[number].give_up_place()
+            elif response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
+                self._threads[number].stop(leave_group=True)
             return response, error
         return self._run_once(number)
 
@@ -135,13 +137,13 @@ class ThreadRunner:
         # It is no newcomer, and would wait for the one before, which says nothing any more.
         parts = replace(self._parts, identity=replace(self._parts.identity, newcomer=False))
         another = StreamThread(number + 1, parts)
-        before.give_up_place(to_another=True)
+        before.give_up_place(leave_group=False)
         self._threads[number] = another
         with self._lock:
             self.replaced += 1
         _log.warning("stream thread replaced", thread=another.name, error=str(before.error))
         if self._stop.is_set():  # Who set it may have told the one before.
-            another.stop(leave_group=before.leaves)
+            another.stop(leave_group=before.leave_group)
 
     def _is_first(self) -> bool:
         """Return whether no other thread of this process asks the others already."""

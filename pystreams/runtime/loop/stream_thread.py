@@ -78,7 +78,7 @@ class StreamThread:
     Attributes:
         name: `<client id>-StreamThread-<index>`.
         error: What ended the loop, or None.
-        leaves: Whether it leaves the group when it ends, also as a static member.
+        leave_group: Whether it leaves the group when it ends, also as a static member.
     """
 
     def __init__(self, index: int, parts: ThreadParts) -> None:
@@ -88,7 +88,7 @@ class StreamThread:
         self._settings, self._clock = parts.settings, parts.clock
         self._instance_id = f"{parts.identity.group_instance_id}-{index}"
         self._stop = StopOrder(parts.make_stop_event(), parts.clock)
-        self.leaves = not parts.identity.survives
+        self.leave_group = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
         self._producers = TaskProducers(
@@ -140,7 +140,7 @@ class StreamThread:
     def stop(self, *, leave_group: bool | None = None) -> None:
         """Ask the loop to commit and end; see `KafkaStreams.close`."""
         if leave_group is not None:
-            self.leaves = leave_group
+            self.leave_group = leave_group
         self._stop.give()
 
     @property
@@ -358,7 +358,7 @@ class StreamThread:
             self._manager.standbys.close,
             self._report.publish,
             self._ends.close,
-            (lambda: None) if to_be_replaced else self.give_up_place,
+            *([] if to_be_replaced else [self.give_up_place]),
             self._restorer.close,
             self._producers.close,
             self._concurrent.close,
@@ -369,10 +369,10 @@ class StreamThread:
             except RAISED_BY_CODE as error:
                 self._failed("shutting down", error)
 
-    def give_up_place(self, *, to_another: bool = False) -> None:
-        """Close the consumer; leave the group if it is to, and no other thread takes its place."""
+    def give_up_place(self, *, leave_group: bool | None = None) -> None:
+        """Close the consumer; leave the group, or not: as `stop` was told, unless told here."""
         try:
-            self._consumer.close(leave=self.leaves and not to_another)
+            self._consumer.close(leave=self.leave_group if leave_group is None else leave_group)
         except RAISED_BY_CODE as error:
             self._failed("leaving the group", error)
 

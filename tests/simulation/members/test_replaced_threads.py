@@ -26,16 +26,18 @@ pytestmark = pytest.mark.simulation
 
 REPLACE = StreamThreadExceptionResponse.REPLACE_THREAD
 SHUTDOWN = StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+SHUTDOWN_ALL = StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
 
 
 class ScarceClients(SimulatedClients):
-    """Makes two consumers, and no third one; afterwards there is room again."""
+    """Makes two consumers, and not the next ones; afterwards there is room again."""
 
     made = 0
+    too_many = 1
 
     def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
         self.made += 1
-        if self.made == 3:
+        if 2 < self.made <= 2 + self.too_many:
             raise RuntimeError("no room for a thread")
         return super().consumer(client_id, group_instance_id)
 
@@ -43,7 +45,12 @@ class ScarceClients(SimulatedClients):
 class Program:
     """One thread, whose function fails with the first record it sees."""
 
-    def __init__(self, place: Path, handler: Callable[[StreamsError], object]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        handler: Callable[[StreamsError], object],
+        clients: type[ScarceClients] = ScarceClients,
+    ) -> None:
         self.calls = 0
         self.asked: list[str] = []
         self.told: list[StreamsError] = []
@@ -60,7 +67,7 @@ class Program:
             {"application.id": "app"},
             self.broker,
             SimulatedDisk(place, faults),
-            make_clients=ScarceClients,
+            make_clients=clients,
         )
         process.start()
         parts = process._parts(1, {"in": 1})
@@ -84,9 +91,9 @@ class Program:
         assert isinstance(answer, StreamThreadExceptionResponse)
         return answer
 
-    def _failed(self, error: StreamsError, leave_group: bool | None) -> None:
-        assert leave_group is None
+    def _failed(self, error: StreamsError, _leave_group: bool | None) -> None:
         self.told.append(error)
+        self.members_then = self.broker.group.members()
 
 
 def test_the_handler_is_asked_again_where_the_thread_in_its_place_can_not_be_made(
@@ -115,3 +122,33 @@ def test_a_client_that_is_not_to_try_again_ends_with_why_its_thread_could_not_be
     (told,) = program.told
     assert isinstance(told.__cause__, RuntimeError)
     assert program.runner.replaced == 0
+
+
+class CrampedClients(ScarceClients):
+    """Makes no third consumer, and no fourth one."""
+
+    too_many = 2
+
+
+@pytest.mark.parametrize("last", [SHUTDOWN, SHUTDOWN_ALL])
+def test_a_member_leaves_whose_thread_can_not_be_replaced_at_the_second_try_either(
+    last: StreamThreadExceptionResponse, tmp_path: Path
+) -> None:
+    answers = [REPLACE, REPLACE, last]
+    program = Program(tmp_path, lambda _: answers.pop(0), CrampedClients)
+    program.runner.run(0)
+
+    assert answers == []
+    assert len(program.told) == 1
+    assert program.members_then == []
+
+
+def test_who_survives_leaves_too_where_the_application_is_to_stop_as_no_thread_can_be_made(
+    tmp_path: Path,
+) -> None:
+    answers = [REPLACE, SHUTDOWN_ALL]
+    program = Program(tmp_path, lambda _: answers.pop(0))
+    program.threads[0].leave_group = False
+    program.runner.run(0)
+
+    assert program.members_then == []
