@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Protocol
@@ -35,6 +36,7 @@ def make(topic):
     made.stream(topic).to("out")
     return made
 """
+OWN = "raise ZeroDivisionError('another one than the topology wants')"
 
 
 class Write(Protocol):
@@ -130,6 +132,29 @@ def test_a_file_can_import_its_neighbours(write: Write) -> None:
     assert "[orders]" in sources_of(loaded)
 
 
+def test_a_neighbour_comes_before_a_module_of_its_name_on_the_python_path(
+    write: Write, tmp_path: Path
+) -> None:
+    """As with `python flow.py`; and Python's own modules stay before both."""
+    (tmp_path / "elsewhere").mkdir()
+    write(OWN, "elsewhere/rules.py")
+    write(OWN, "queue.py")
+    write("TOPIC = 'orders'\n", "rules.py")
+    write("from rules import TOPIC\n" + TOPOLOGY + "topology = make(TOPIC)")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pystreams", "describe", "flow.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "elsewhere")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+
+    assert "[orders]" in done.stdout, done.stderr
+
+
 def test_a_file_may_have_the_name_of_a_loaded_module(write: Write) -> None:
     json_before = sys.modules.get("json")
 
@@ -137,9 +162,6 @@ def test_a_file_may_have_the_name_of_a_loaded_module(write: Write) -> None:
 
     assert loaded.name == "json"
     assert sys.modules.get("json") is json_before
-
-
-OWN = "raise ZeroDivisionError('the one beside the topology')"
 
 
 def test_a_file_beside_it_named_like_pythons_own_module_hides_nothing(write: Write) -> None:

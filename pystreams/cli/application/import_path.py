@@ -1,4 +1,4 @@
-"""Where modules beside a topology are looked for: behind Python's own, before what is installed.
+"""Where modules beside a topology are looked for: behind Python's own, before all others.
 
 Python puts the directory of a script first. A file such as `email.py` there would take the place of
 Python's own module for all that is imported later, by pystreams and the Kafka client as well, and
@@ -23,11 +23,14 @@ _INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
 def put_on_path(directory: str) -> None:
-    """Have modules looked for in a directory, behind Python's own and before all others."""
+    """Have modules looked for in a directory, behind Python's own and before `PYTHONPATH`.
+
+    Python's own go to the front, and not a finder, which processes that are spawned would not have.
+    """
     wanted = os.path.abspath(directory)
-    others = [entry for entry in sys.path if os.path.abspath(entry) != wanted]
-    behind = max((at for at, entry in enumerate(others, 1) if entry in _OWN), default=0)
-    sys.path[:] = [*others[:behind], wanted, *others[behind:]]
+    own = [entry for entry in sys.path if entry in _OWN]
+    others = [entry for entry in sys.path if entry not in _OWN]
+    sys.path[:] = [*own, wanted, *(entry for entry in others if os.path.abspath(entry) != wanted)]
 
 
 def is_pythons_own(name: str) -> bool:
@@ -53,23 +56,23 @@ def why_it_fails(error: BaseException, hidden: dict[str, str]) -> str:
     name = getattr(error, "name", None) if isinstance(error, ImportError) else None
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         name = error.obj.__name__
-    return _told((name or "").partition(".")[0], hidden)
+    return _what_to_rename((name or "").partition(".")[0], hidden)
 
 
-def hidden_import(directory: str, hidden: dict[str, str]) -> str:
-    """Return what to say of a module there that imports a hidden one; nothing without any."""
+def why_it_is_refused(directory: str, hidden: dict[str, str]) -> str:
+    """Return which module there imports a hidden one, and the cure; nothing without any."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None) or ""
         if not file.startswith(os.path.join(directory, "")) or _INSTALLED in file:
             continue
         for found in list(vars(module).values()):
             if isinstance(found, ModuleType) and found.__name__ in hidden:
-                importer = os.path.relpath(file, directory)
-                return f"{importer} imports {found.__name__}. {_told(found.__name__, hidden)}"
+                cure = _what_to_rename(found.__name__, hidden)
+                return f"{os.path.relpath(file, directory)} imports {found.__name__}. {cure}"
     return ""
 
 
-def _told(name: str, hidden: dict[str, str]) -> str:
+def _what_to_rename(name: str, hidden: dict[str, str]) -> str:
     if name not in hidden:
         return ""
     return (

@@ -20,11 +20,11 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pystreams.cli.application.import_path import (
-    hidden_import,
     hidden_in,
     is_pythons_own,
     put_on_path,
     why_it_fails,
+    why_it_is_refused,
 )
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.kernel.user_tracebacks import is_users
@@ -90,7 +90,7 @@ def load_topology(reference: str) -> LoadedTopology:
     except LoadingError as error:
         why = "" if error.__cause__ is None else why_it_fails(error.__cause__, hidden)
         raise (LoadingError(f"{error}\n{why}") if why else error) from None
-    if hidden and (told := hidden_import(str(directory), hidden)):
+    if hidden and (told := why_it_is_refused(str(directory), hidden)):
         raise LoadingError(f"{reference}: {told}")
     return loaded
 
