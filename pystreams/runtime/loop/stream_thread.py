@@ -47,7 +47,7 @@ from pystreams.runtime.loop.reports.statistics import ThreadStatistics
 from pystreams.runtime.loop.reports.summary_line import SummaryLine
 from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.reports.thread_metrics import Metrics, ThreadMetrics
-from pystreams.runtime.loop.reports.thread_report import ThreadReport, UnreadPartitions
+from pystreams.runtime.loop.reports.thread_report import DoubtfulPartitions, ThreadReport
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
@@ -123,7 +123,7 @@ class StreamThread:
             committer=self._committer,
             processing=self._processing,
             consumer=lambda: self._consumer,
-            unread=UnreadPartitions(lambda: self._group.unread_partitions, self._ends.silent),
+            doubtful=DoubtfulPartitions(lambda: self._group.unread_partitions, self._ends.silent),
             clock=parts.clock,
         )
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
@@ -163,14 +163,8 @@ class StreamThread:
 
     def metadata(self) -> ThreadMetadata:
         """Return what it and its tasks are doing."""
-        return ThreadMetadata(
-            thread_name=self.name,
-            silent_ms=self._report.silent_ms(),
-            max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
-            active_tasks=self._report.tasks(),
-            standby_tasks=self._report.standby_tasks(),
-            at_work=self._report.at_work(),
-        )
+        limit_ms = self._settings.membership.max_poll_interval_ms
+        return self._report.metadata(self.name, limit_ms)
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
@@ -340,6 +334,7 @@ class StreamThread:
             return
         self._consumer.close()
         self._input.forget_all()
+        self._ends.forget_all()
         self._consumer = self._make_consumer()
         self.join_group()
 

@@ -3,8 +3,9 @@
 What waits in a partition is known from fetches. Where fetches have no answers, as behind a network
 that swallows them or at a broker that hangs, nothing is known to wait, and who should read looks
 like one that has read all. So the ends of partitions are asked for now and then: beside the
-thread, which never waits for that, and so many at a time, however many there are. Of which nobody
-tells that is remembered, too: as little comes of these.
+thread, which never waits for that, and so many at a time, however many there are. Partitions
+whose broker does not say where they end are kept in mind, since nothing may come of them either,
+and are asked for each time until it does.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from pystreams.runtime.tasks.thread_parts import ThreadParts
 _log = get_logger("pystreams.thread")
 
 _EVERY_MS = 30_000
+_AGAIN_MS = 5_000
+"""So soon a question is asked again that failed as a whole."""
 _AT_A_TIME = 500
-"""About so many partitions are asked for each time."""
+"""About so many partitions are asked for each time, besides those that are silent."""
 
 
 class AskedEnds:
@@ -33,7 +36,7 @@ class AskedEnds:
         note: Told of the answers.
 
     Attributes:
-        silent: Partitions of which the last question had no answer.
+        silent: Partitions of which the last question had no answer, or two in a row failed.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class AskedEnds:
         self._make_pool = parts.make_waiting_pool
         self._in_turn, self._note = in_turn, note
         self._pool: Executor | None = None
-        self._partitions: Sequence[TopicPartition] = ()
+        # Those of the question that is under way, or is asked again.
+        self._partitions: list[TopicPartition] = []
+        self._failed_before = False
         self._asked: Future[dict[TopicPartition, int]] | None = None
         self._look_at_ms = self._clock.monotonic_ms() + _EVERY_MS
 
@@ -57,21 +62,30 @@ class AskedEnds:
         if now_ms < self._look_at_ms:
             return
         if self._asked is None:
-            self._partitions = self._in_turn()
+            if not self._failed_before:
+                self._partitions = list(dict.fromkeys([*self.silent, *self._in_turn()]))
             if not self._partitions:
+                self._failed_before = False
                 self._look_at_ms = now_ms + _EVERY_MS
                 return
             if self._pool is None:
                 self._pool = self._make_pool()
-            self._asked = self._pool.submit(self._admin.told_ends, self._partitions)
+            self._asked = self._pool.submit(self._admin.told_ends, tuple(self._partitions))
         if self._asked.done():
             asked, self._asked = self._asked, None
-            self._look_at_ms = now_ms + _EVERY_MS
             self._take(asked)
+            self._look_at_ms = now_ms + (_AGAIN_MS if self._failed_before else _EVERY_MS)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget what is known of partitions that are not read any more."""
-        self.silent.difference_update(partitions)
+        gone = set(partitions)
+        self.silent -= gone
+        self._partitions = [at for at in self._partitions if at not in gone]
+
+    def forget_all(self) -> None:
+        """Forget what is known of all partitions."""
+        self.silent.clear()
+        self._partitions = []
 
     def close(self) -> None:
         """Ask no more; an answer is not waited for."""
@@ -85,6 +99,11 @@ class AskedEnds:
             told = asked.result()
         else:
             _log.debug("ends of partitions are not known", why=str(error))
+            # Brokers that start again fail one question.
+            self._failed_before = not self._failed_before
+            if self._failed_before:
+                return
+        self._failed_before = False
         self.silent.update(self._partitions)
         self.silent.difference_update(told)
         self._note(told)

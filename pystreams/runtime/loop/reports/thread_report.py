@@ -17,7 +17,7 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.processing import Doing, Processing
 from pystreams.runtime.loop.reports.statistics import ThreadStatistics
-from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
+from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadMetadata
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.restoring.restorer import Restorer
@@ -31,15 +31,15 @@ _LOOKED_AT_IN_TURN = 20
 a second."""
 
 
-class UnreadPartitions(NamedTuple):
-    """What is not read.
+class DoubtfulPartitions(NamedTuple):
+    """Partitions that are not read, or may not be.
 
     Attributes:
-        by_nobody: Tells how many partitions nobody in the group reads.
-        silent: Partitions whose broker does not say where they end; looked at again and again.
+        count_unread: Tells how many nobody in the group reads.
+        silent: Those whose broker does not say where they end; changes as time goes on.
     """
 
-    by_nobody: Callable[[], int]
+    count_unread: Callable[[], int]
     silent: AbstractSet[TopicPartition]
 
 
@@ -58,7 +58,7 @@ class ThreadReport:
         committer: Committer,
         processing: Processing,
         consumer: Callable[[], ConsumerPort],
-        unread: UnreadPartitions,
+        doubtful: DoubtfulPartitions,
         clock: Clock,
     ) -> None:
         self.latest = ThreadStatistics()
@@ -67,15 +67,26 @@ class ThreadReport:
         self._committer = committer
         self._processing = processing
         self._consumer = consumer
-        self._unread = unread
+        self._doubtful = doubtful
         self._clock = clock
         self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
         self._asked: dict[StreamTask, _Seen] = {}
         self._sum = _NOTHING
         self._asked_of: list[StreamTask] = []
-        self._known: dict[TopicPartition, _Known] = {}
+        self._told: dict[TopicPartition, _Told] = {}
         self._in_turn: list[tuple[StreamTask, TopicPartition]] = []
         self._next_in_turn = 0
+
+    def metadata(self, thread_name: str, max_poll_interval_ms: int) -> ThreadMetadata:
+        """Return what the thread and its tasks are doing; from any thread."""
+        return ThreadMetadata(
+            thread_name=thread_name,
+            silent_ms=self.silent_ms(),
+            max_poll_interval_ms=max_poll_interval_ms,
+            active_tasks=self.tasks(),
+            standby_tasks=self.standby_tasks(),
+            at_work=self.at_work(),
+        )
 
     def silent_ms(self) -> float:
         """Return how long ago the loop last published (ms); from any thread."""
@@ -103,9 +114,9 @@ class ThreadReport:
         """Return what is known to wait, by task; from any thread."""
         seen = self._asked.copy().items()
         return {
-            task.task_id: Lag(told.answer.lag, self._lag_ms(task, told))
-            for task, told in seen
-            if told.answer.known
+            task.task_id: Lag(last.answer.lag, self._lag_ms(task, last))
+            for task, last in seen
+            if last.answer.told_of
         }
 
     def standby_tasks(self) -> tuple[TaskMetadata, ...]:
@@ -130,7 +141,7 @@ class ThreadReport:
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         seen = self._asked.get(task, _UNSEEN)
-        known = seen.answer.known
+        is_told = bool(seen.answer.told_of)
         state, is_running = task.state_manager, task.state is TaskState.RUNNING
         next_offsets = self._restorer.next_offsets(task.task_id)
         return TaskMetadata(
@@ -138,9 +149,9 @@ class ThreadReport:
             state=task.state.value,
             partitions=task.partitions,
             processed_records=task.counts.processed,
-            lag_records=seen.answer.lag if known else None,
+            lag_records=seen.answer.lag if is_told else None,
             lag_by_topic=seen.lags,
-            lag_ms=self._lag_ms(task, seen) if known else None,
+            lag_ms=self._lag_ms(task, seen) if is_told else None,
             progressed_ms=seen.progressed_ms,
             busy_ms_by_node=task.counts.nodes.busy_ms(),
             stream_time_ms=task.time.stream_time,
@@ -179,13 +190,13 @@ class ThreadReport:
             dropped_records=self._sum.dropped,
             calls_again=self._sum.calls_again,
             commits=self._committer.commits,
-            lag_records=self._sum.lag if self._sum.known else None,
+            lag_records=self._sum.lag if self._sum.told_of else None,
             restored_records=progress.restored_records,
             restore_remaining_records=progress.remaining_records,
             uncommitted_bytes=ledger.uncommitted_bytes,
             max_uncommitted_bytes=ledger.max_uncommitted_bytes,
             cached_bytes=ledger.cached_bytes,
-            unread_partitions=self._unread.by_nobody(),
+            unread_partitions=self._doubtful.count_unread(),
         )
 
     def _ask_tasks(self) -> None:
@@ -198,7 +209,7 @@ class ThreadReport:
         noted, running = self._manager.active.noted(), self._manager.running()
         if self._asked_of is not running:
             self._asked_of, self._asked, self._sum = running, {}, _NOTHING
-            self._known = {}
+            self._told = {}
             self._in_turn = [(task, partition) for task in running for partition in task.partitions]
             self._ask(list(self._manager.tasks.values()))
             return
@@ -210,10 +221,10 @@ class ThreadReport:
         first = self._next_in_turn if self._next_in_turn < len(self._in_turn) else 0
         self._next_in_turn = first + _LOOKED_AT_IN_TURN
         looked_at = self._in_turn[first : self._next_in_turn]
-        return {task for task, at in looked_at if self._known_of(at) != self._known.get(at)}
+        return {task for task, at in looked_at if self._told_now(at) != self._told.get(at)}
 
-    def _known_of(self, partition: TopicPartition) -> _Known:
-        return _Known(self._consumer().known_lag(partition), partition in self._unread.silent)
+    def _told_now(self, partition: TopicPartition) -> _Told:
+        return _Told(self._consumer().known_lag(partition), partition in self._doubtful.silent)
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:
         for task in tasks:
@@ -222,22 +233,22 @@ class ThreadReport:
             if (now, lags, awaited) != (before.answer, before.lags, before.awaited):
                 self._asked[task] = self._seen(before, now, lags)._replace(awaited=awaited)
                 changes = zip(self._sum, now, before.answer, strict=True)
-                self._sum = _Answer(*(known + new - old for known, new, old in changes))
+                self._sum = _Answer(*(total + new - old for total, new, old in changes))
 
     def _answer(self, task: StreamTask) -> tuple[_Answer, dict[str, int]]:
         """Return what a task says, and what waits for it, by topic."""
         running = task.state is TaskState.RUNNING
-        known, lags = 0, dict[str, int]()
+        told_of, lags = 0, dict[str, int]()
         for partition in task.partitions if running else ():
-            lag = (told := self._known_of(partition)).lag
-            self._known[partition] = told
+            told = self._told[partition] = self._told_now(partition)
+            lag = told.lag
             if lag is not None:
-                known += 1
+                told_of += 1
                 before = lags.get(partition.topic, 0)
                 lags[partition.topic] = before + lag + task.buffered_records(partition)
         counts = task.counts
         waiting = sum(lags.values())
-        answer = _Answer(counts.dropped, counts.calls_again, known, waiting, counts.processed)
+        answer = _Answer(counts.dropped, counts.calls_again, told_of, waiting, counts.processed)
         return answer, lags
 
     def _awaited(self, task: StreamTask) -> dict[TopicPartition, int | None]:
@@ -247,7 +258,7 @@ class ThreadReport:
         return {
             partition: task.counts.next_offset(partition)
             for partition in task.partitions
-            if any(self._known[partition]) and not task.buffered_records(partition)
+            if any(self._told[partition]) and not task.buffered_records(partition)
         }
 
     def _seen(self, before: _Seen, now: _Answer, lags: Mapping[str, int]) -> _Seen:
@@ -274,7 +285,7 @@ class Lag(NamedTuple):
     ms: float
 
 
-class _Known(NamedTuple):
+class _Told(NamedTuple):
     """What brokers tell of a partition.
 
     Attributes:
@@ -291,13 +302,13 @@ class _Answer(NamedTuple):
 
     Attributes:
         calls_again: How often functions were called again.
-        known: Partitions of which it is known how many records wait.
+        told_of: Partitions of which brokers told how many records wait.
         lag: How many wait there, buffered ones included.
     """
 
     dropped: int
     calls_again: int
-    known: int
+    told_of: int
     lag: int
     processed: int
 
