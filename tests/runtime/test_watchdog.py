@@ -213,6 +213,51 @@ def test_a_partition_of_which_nothing_comes_is_told_though_others_go_on(
     assert "over" in watched.told()[-1]
 
 
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("running", TroubleKind.STALLED_PARTITION),
+        ("restoring", TroubleKind.STALLED_RESTORE),
+        ("standby", TroubleKind.STALLED_STANDBY),
+        ("global", TroubleKind.STALLED_GLOBAL),
+    ],
+)
+def test_a_partition_whose_records_come_behind_those_of_others_is_not_stalled(
+    state: str, kind: TroubleKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client hands on one fetched piece after the other: that may take minutes."""
+    watched = Watched(caplog)
+    begun_ms = watched.clock.monotonic_ms()
+
+    def thread(number: int, emptied_ms: float) -> ThreadMetadata:
+        awaited = at(7, 100 * number)
+        behind = replace(THREAD, emptied_ms=emptied_ms, restores_emptied_ms=emptied_ms)
+        if state == "global":
+            return replace(behind, awaited=awaited)
+        task = replace(TASK, state=state, processed_records=number, awaited=awaited)
+        if state == "standby":
+            return replace(behind, standby_tasks=(task,))
+        return replace(behind, active_tasks=(task,))
+
+    watched.look(thread(1, begun_ms))
+    assert watched.look(thread(2, begun_ms + 30_000), after_ms=90_000) == []
+    assert watched.look(thread(3, begun_ms + 91_000), after_ms=1_000) == [kind]
+
+
+def test_a_partition_whose_broker_is_silent_is_told_however_much_comes_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+
+    def thread(number: int) -> ThreadMetadata:
+        task = replace(TASK, processed_records=number, awaited=at(7, 100 * number))
+        silent = frozenset(CHANGELOGS[:1])
+        return replace(THREAD, active_tasks=(task,), emptied_ms=0, silent=silent)
+
+    watched.look(thread(1))
+    assert watched.look(thread(2), after_ms=60_000) == [TroubleKind.STALLED_PARTITION]
+
+
 def test_a_task_of_which_one_partition_holds_up_the_other_names_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,7 +8,8 @@
     global store  nothing comes of its topic, which holds more -----> stalled
 
 Nothing comes of a partition whose broker does not answer fetches, and of one whose broker does not
-even say where it ends.
+even say where it ends. While a consumer hands on others' records without end, that is told only of
+the latter.
 
 A trouble is logged when it begins, again each time it has lasted twice as long, and when it is
 over. Nothing is done about one: the group takes partitions away from who does not poll, and

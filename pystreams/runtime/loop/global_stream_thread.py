@@ -97,6 +97,7 @@ class GlobalStreamThread:
         self._ends = AskedEnds(parts, lambda: list(self._next_offsets), self._told.update)
         self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = self._seen_ms = 0.0
+        self._emptied_ms = 0.0
         self._uncommitted, self._at_work = False, ""
         limit = parts.settings.memory.uncommitted_max_bytes
         self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
@@ -125,6 +126,8 @@ class GlobalStreamThread:
             active_tasks=(),
             at_work=self._at_work,
             awaited={} if self.error else self._awaited(),
+            emptied_ms=self._emptied_ms,
+            silent=frozenset(self._ends.silent.copy()),
         )
 
     def _awaited(self) -> dict[TopicPartition, int | None]:
@@ -267,7 +270,10 @@ class GlobalStreamThread:
     def _poll(self) -> None:
         self._seen_ms = self._clock.monotonic_ms()
         timeout_s = self._parts.settings.polls.poll_ms / 1000
-        for batch in self._consumer.poll(_BATCH_RECORDS, timeout_s):
+        batches = self._consumer.poll(_BATCH_RECORDS, timeout_s)
+        if sum(len(messages) for _, messages, _ in batches) < _BATCH_RECORDS // 2:
+            self._emptied_ms = self._clock.monotonic_ms()
+        for batch in batches:
             self._process(batch)
         since_ms = self._clock.monotonic_ms() - self._committed_ms
         if self._uncommitted and since_ms >= self._parts.settings.commit_interval_ms:

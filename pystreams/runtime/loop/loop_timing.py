@@ -29,6 +29,7 @@ _RUN_MS = 100.0
 """What a run is to take at most, as far as its records cost what those before it cost."""
 _GROWTH = 4
 _POLL_MS = 1000.0
+_EMPTY_MS = 5000.0
 
 
 class LoopTiming:
@@ -40,6 +41,7 @@ class LoopTiming:
 
     Attributes:
         committed_ms: When the last commit ended, on the monotonic clock (ms).
+        emptied_ms: When the consumer last had nothing more to hand on, on that clock (ms).
     """
 
     def __init__(self, clock: Clock, commit_interval_ms: int) -> None:
@@ -47,6 +49,7 @@ class LoopTiming:
         self._commit_interval_ms = commit_interval_ms
         self._run_records: dict[TopicPartition, int] = {}
         self.committed_ms = self._polled_ms = self._run_began_ms = clock.monotonic_ms()
+        self.emptied_ms = self._brought_ms = self._polled_ms
 
     def run_records(self, partition: TopicPartition) -> int:
         """Return how many of a partition's records a run may take, if it takes no others."""
@@ -72,6 +75,21 @@ class LoopTiming:
     def polled(self) -> None:
         """Take note that the group was polled."""
         self._polled_ms = self._clock.monotonic_ms()
+
+    def brought(self, records: int, *, waited: bool, limit: int) -> None:
+        """Take note of what a poll brought.
+
+        One that waits brings less than it may when there is no more. None at all may have another
+        reason, as a commit that is not settled: that counts when it goes on.
+
+        Args:
+            waited: Whether it had time: nothing else was to do.
+            limit: How many records it may bring.
+        """
+        if records:
+            self._brought_ms = self._polled_ms
+        if (waited and 0 < records < limit) or self._polled_ms - self._brought_ms >= _EMPTY_MS:
+            self.emptied_ms = self._polled_ms
 
     def poll_due(self) -> bool:
         """Return whether the group is to be polled before anything else is processed."""

@@ -164,7 +164,7 @@ class StreamThread:
     def metadata(self) -> ThreadMetadata:
         """Return what it and its tasks are doing."""
         limit_ms = self._settings.membership.max_poll_interval_ms
-        return self._report.metadata(self.name, limit_ms)
+        return self._report.metadata(self.name, limit_ms, self._timing.emptied_ms)
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
@@ -212,7 +212,12 @@ class StreamThread:
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._timing.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
-        self._metrics.polled(sum(len(messages) for _, messages in batches))
+        records, limit = (
+            sum(len(messages) for _, messages in batches),
+            self._settings.polls.max_poll_records,
+        )
+        self._timing.brought(records, waited=timeout_s > 0, limit=limit)
+        self._metrics.polled(records)
         self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()
         if self._manager.assigned.is_to_be_asked:

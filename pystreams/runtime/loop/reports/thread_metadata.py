@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from pystreams.ids import TaskId, TopicPartition
 
@@ -63,6 +64,11 @@ class ThreadMetadata:
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
         standby_tasks: What it keeps warm for other processes.
         awaited: As that of tasks; of the topics of global stores.
+        emptied_ms: When its consumer last had nothing more to hand on, on the monotonic clock (ms):
+            until then others' records may have come before those of a partition.
+        restores_emptied_ms: The same of the consumer that reads changelogs.
+        silent: Input partitions, or those of global topics, whose broker does not say where they
+            end.
         at_work: The task and the record that it processes at this moment; nothing if none.
     """
 
@@ -72,4 +78,7 @@ class ThreadMetadata:
     active_tasks: tuple[TaskMetadata, ...]
     standby_tasks: tuple[TaskMetadata, ...] = ()
     at_work: str = ""
+    emptied_ms: float = inf
+    restores_emptied_ms: float = inf
+    silent: frozenset[TopicPartition] = frozenset()
     awaited: Mapping[TopicPartition, int | None] = field(default_factory=dict)

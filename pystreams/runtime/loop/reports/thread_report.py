@@ -7,7 +7,6 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,7 +39,7 @@ class DoubtfulPartitions(NamedTuple):
     """
 
     count_unread: Callable[[], int]
-    silent: AbstractSet[TopicPartition]
+    silent: set[TopicPartition]
 
 
 class ThreadReport:
@@ -77,7 +76,9 @@ class ThreadReport:
         self._in_turn: list[tuple[StreamTask, TopicPartition]] = []
         self._next_in_turn = 0
 
-    def metadata(self, thread_name: str, max_poll_interval_ms: int) -> ThreadMetadata:
+    def metadata(
+        self, thread_name: str, max_poll_interval_ms: int, emptied_ms: float
+    ) -> ThreadMetadata:
         """Return what the thread and its tasks are doing; from any thread."""
         return ThreadMetadata(
             thread_name=thread_name,
@@ -86,6 +87,9 @@ class ThreadReport:
             active_tasks=self.tasks(),
             standby_tasks=self.standby_tasks(),
             at_work=self.at_work(),
+            emptied_ms=emptied_ms,
+            restores_emptied_ms=self._restorer.told.emptied_ms,
+            silent=frozenset(self._doubtful.silent.copy()),
         )
 
     def silent_ms(self) -> float:

@@ -35,10 +35,14 @@ class ProgressLog:
 
     Args:
         clock: For rates.
+
+    Attributes:
+        emptied_ms: When the consumer last had nothing more to hand on, on the monotonic clock (ms).
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.emptied_ms = clock.monotonic_ms()
         self._restored_before = 0
         self._started_ms = 0.0
         self._logged_ms = 0.0
@@ -52,6 +56,11 @@ class ProgressLog:
         """
         self._started_ms = self._logged_ms = self._clock.monotonic_ms()
         self._restored_before = restored_records
+
+    def brought(self, records: int, limit: int) -> None:
+        """Take note of what a poll brought that may bring so many records: far less is all."""
+        if records < limit // 2:
+            self.emptied_ms = self._clock.monotonic_ms()
 
     def seconds(self) -> float:
         """Return how long ago the restore began (s)."""

@@ -49,6 +49,7 @@ class Restorer:
         listener: Told of what is restored to the end, or None.
 
     Attributes:
+        told: Tells the log how far it is, and knows when there was nothing more to read.
         followed_records: Records applied to what is followed since the thread started.
         heard: Told of a task that restores: None when records were restored, else why it can't go
             on for now.
@@ -72,7 +73,7 @@ class Restorer:
         self.followed_records = 0
         self._restored_records = 0
         self.heard: Callable[[TaskId, RetriableClientError | None], None] = lambda *_: None
-        self._told = ProgressLog(clock)
+        self.told = ProgressLog(clock)
 
     @property
     def active(self) -> bool:
@@ -165,7 +166,7 @@ class Restorer:
         if not found:
             return True
         if not self._restores:
-            self._told.begins(self._restored_records)
+            self.told.begins(self._restored_records)
         self._restores.update(found)
         self._assign()
         for changelog, restore in found.items():
@@ -230,6 +231,7 @@ class Restorer:
         except OffsetOutOfRangeError as error:
             self._go_on_after(error, self._consumer)
             return []
+        self.told.brought(sum(len(messages) for _, messages, _ in batches), _BATCH_RECORDS)
         rebuilt = False
         for changelog, messages, end_reached_at in batches:
             restore = reading.get(changelog)
@@ -253,7 +255,7 @@ class Restorer:
         if finished or rebuilt:
             self._assign()
         if self._restores:
-            self._told.log_if_due(self.progress(), self._restores)
+            self.told.log_if_due(self.progress(), self._restores)
         busy = {restore.state.task_id for restore in self._restores.values()}
         return [task_id for task_id in finished if task_id not in busy]
 
@@ -375,7 +377,7 @@ class Restorer:
             task=str(restore.state.task_id),
             changelog=str(changelog),
             records=restore.restored,
-            seconds=round(self._told.seconds(), 3),
+            seconds=round(self.told.seconds(), 3),
         )
         store = restore.state.store_of(changelog)
         self._listener.on_restore_end(changelog, store, restore.restored)
