@@ -139,6 +139,6 @@ def test_a_consumer_has_no_more_when_polls_bring_nothing_for_seconds() -> None:
     timing = LoopTiming(clock, 30_000)
     clock.advance_ms(5_000)
     timing.polled()
-    timing.brought(0, waited=False, limit=500)
+    timing.brought(0, waited=True, limit=500)
 
     assert timing.emptied_ms == clock.monotonic_ms()

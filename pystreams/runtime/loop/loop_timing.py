@@ -79,8 +79,9 @@ class LoopTiming:
     def brought(self, records: int, *, waited: bool, limit: int) -> None:
         """Take note of what a poll brought.
 
-        One that waits brings less than it may when there is no more. None at all may have another
-        reason, as a commit that is not settled: that counts when it goes on.
+        One that waits brings less than it may when there is no more; else partitions may be paused
+        whose records come first. None at all may have another reason, as a commit that is not
+        settled: that counts when it lasts.
 
         Args:
             waited: Whether it had time: nothing else was to do.
@@ -88,7 +89,8 @@ class LoopTiming:
         """
         if records:
             self._brought_ms = self._polled_ms
-        if (waited and 0 < records < limit) or self._polled_ms - self._brought_ms >= _EMPTY_MS:
+        lasts = self._polled_ms - self._brought_ms >= _EMPTY_MS
+        if waited and (0 < records < limit or lasts):
             self.emptied_ms = self._polled_ms
 
     def poll_due(self) -> bool:

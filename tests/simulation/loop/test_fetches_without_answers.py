@@ -213,3 +213,19 @@ def test_global_topic_that_is_silent_is_told(ends_too: bool, tmp_path: Path) -> 
     [trouble] = troubles(app, process, 120, thread.run_once)
     assert trouble.kind is TroubleKind.STALLED_GLOBAL
     assert "nothing comes of people-0 at offset 0" in trouble.text
+
+
+def test_partition_is_not_told_while_the_client_hands_on_others_without_end(
+    tmp_path: Path,
+) -> None:
+    """Its records may be fetched, and come behind theirs; whether they are nobody says."""
+    app = Application(tmp_path, max_task_idle_ms=-1, max_poll_records=2)
+    app.broker.create_topic("other", 1)
+    process = app.process(topology=joined())
+    app.feed("a")
+    process.start()
+    app.run_until_processed(process)
+    keep_silent(app, OTHER, ends_too=False)
+    app.broker.produce("other", b"a", b"x", app.clock.now_ms())
+
+    assert troubles(app, process, 200, lambda: app.feed(*["a"] * 60)) == []
