@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -303,7 +303,7 @@ def test_backfill_does_not_go_on_with_another_topology_or_configuration(tmp_path
 
 def test_backfill_does_not_go_on_over_offsets_of_another_kind(tmp_path: Path) -> None:
     staging, plan = StagingDirectory(tmp_path / "staged"), TopologyPlan(joining(), "app")
-    staging.begin(BackfillIdentity.of(plan, {}, {}, {}, computed_offsets=True), 7)
+    staging.begin(replace(BackfillIdentity.of(plan, {}, {}, {}), computed_offsets=True), 7)
 
     with pytest.raises(StagingError, match="its way to offsets differ"):
         staging.begin(BackfillIdentity.of(plan, {}, {}, {}), 8)

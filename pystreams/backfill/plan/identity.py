@@ -54,8 +54,6 @@ class BackfillIdentity:
         bounds: Mapping[TopicPartition, PartitionBounds],
         configuration: Mapping[str, str] | None = None,
         *,
-        computed_offsets: bool = False,
-        guessed_partitions: bool = False,
         topics_in_turn: Iterable[str] = (),
     ) -> Self:
         """Return the identity of a backfill."""
@@ -69,9 +67,7 @@ class BackfillIdentity:
                 for partition, has in sorted(bounds.items())
             },
             dict(configuration or {}),
-            computed_offsets,
-            guessed_partitions,
-            tuple(sorted(topics_in_turn)),
+            topics_in_turn=tuple(sorted(topics_in_turn)),
         )
 
     @classmethod
