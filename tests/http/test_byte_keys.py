@@ -138,3 +138,11 @@ def test_bytes_that_are_no_text_are_refused_where_keys_are_texts(filed: Served) 
         Client(filed.url).get("counts", b"\xff")
     found = Client(filed.url).get("counts", b"a")
     assert (found is not None, filed.ask("/v1/stores/counts?from=%FF").status) == (True, 400)
+
+
+def test_other_parameters_that_are_no_text_are_refused(filed: Served) -> None:
+    for parameters in ("%FF=1", "%FF", "order=%FF", "limit=%FF", "isolation=%FF", "partition=%FF"):
+        for path in ("counts", "counts/x"):
+            answer = filed.ask(f"/v1/stores/{path}?{parameters}")
+            assert answer.status == 400, (path, parameters)
+    assert "\N{REPLACEMENT CHARACTER}" in filed.ask("/v1/stores/counts?%FF=1").json()["detail"]

@@ -4,7 +4,7 @@ A key that is UTF-8 text is that text. Any other is percent-encoded byte by byte
 show of it: {"base64": "..."}. A text that could be read as such an object is shown as one, so that
 what an answer has shown always asks for the same key.
 
-An address is unquoted with `UNQUOTED`: its bytes that are no UTF-8 come as lone surrogates.
+A key in an address is unquoted with `UNQUOTED`: bytes that are no UTF-8 come as lone surrogates.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pystreams.serdes import BYTES, Serde
 UNQUOTED: Final = "surrogateescape"
 _BASE64 = "base64"
 _STORES = "/v1/stores/"
+_KEYS = ("from", "to")
 
 
 def key_text_of(request: Request) -> str:
@@ -34,7 +35,11 @@ def key_text_of(request: Request) -> str:
 def parameters_of(request: Request) -> QueryParams:
     """Return the parameters of a request, of which `from` and `to` are keys."""
     query = request.scope["query_string"].decode("latin-1")
-    return QueryParams(parse_qsl(query, keep_blank_values=True, errors=UNQUOTED))
+    texts = parse_qsl(query, keep_blank_values=True)
+    keys = parse_qsl(query, keep_blank_values=True, errors=UNQUOTED)
+    return QueryParams(
+        [key if text[0] in _KEYS else text for text, key in zip(texts, keys, strict=True)]
+    )
 
 
 def bytes_in(text: str) -> bytes:
