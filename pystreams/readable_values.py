@@ -36,7 +36,8 @@ _FROM_TEXT: tuple[tuple[Serde[Any], Callable[[str], Any]], ...] = (
 )
 _TEXTUAL = (serdes.STRING, serdes.BYTES, serdes.UUID)
 _OPTIONS = orjson.OPT_NON_STR_KEYS
-_BASE64 = "base64"
+BASE64 = "base64"
+"""How JSON has bytes that are no text: {"base64": "..."}."""
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _WINDOWED = ("key", "window")
 _NULL = b"null"
@@ -83,7 +84,7 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
     """
     if _is_windowed(serde):
         return _windowed_bytes(value, serde, topic)
-    if serde is serdes.BYTES and isinstance(value, dict) and value.keys() == {_BASE64}:
+    if serde is serdes.BYTES and isinstance(value, dict) and value.keys() == {BASE64}:
         return _bytes_of_base64(value, serde)
     if serde is serdes.DOUBLE and value in _NOT_IN_JSON:
         value = float(value)
@@ -151,7 +152,7 @@ def plain_of_value(value: Any) -> Any:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            return {_BASE64: base64.b64encode(data).decode()}
+            return {BASE64: base64.b64encode(data).decode()}
     if isinstance(value, float) and not math.isfinite(value):
         nan, infinity, minus_infinity = _NOT_IN_JSON
         return nan if math.isnan(value) else infinity if value > 0 else minus_infinity
@@ -188,7 +189,7 @@ def _windowed_bytes(value: Any, serde: Any, topic: str) -> bytes:
 
 def _bytes_of_base64(value: dict[str, Any], serde: Serde[Any]) -> bytes:
     try:
-        return base64.b64decode(value[_BASE64], validate=True)
+        return base64.b64decode(value[BASE64], validate=True)
     except (TypeError, ValueError) as error:
         raise _refused(json_of_value(value).decode(), serde, str(error)) from error
 

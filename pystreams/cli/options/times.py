@@ -17,7 +17,7 @@ _SPAN = re.compile(r"(\d+)(ms|s|m|h|d)")
 _DATE = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 """A date without its hyphens: as milliseconds it would be in the first hours of 1970."""
 _IN_SECONDS = range(10**9, 10**10)
-"""From 2001 to 2286, where they are seconds; as milliseconds they are in the spring of 1970."""
+"""Seconds since the epoch, of the years 2001 to 2286; as milliseconds all are in early 1970."""
 
 
 def span_ms(text: str, option: str) -> int:

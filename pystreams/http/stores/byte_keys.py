@@ -4,31 +4,30 @@ A key that is UTF-8 text is that text. Any other is percent-encoded byte by byte
 show of it: {"base64": "..."}. A text that could be read as such an object is shown as one, so that
 what an answer has shown always asks for the same key.
 
-A key in an address is unquoted with `UNQUOTED`: bytes that are no UTF-8 come as lone surrogates.
+A key in an address is unquoted with `UNDECODED`: bytes that are no UTF-8 come as lone surrogates.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import orjson
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from pystreams.readable_values import bytes_of_json, plain_of_value
+from pystreams.client.keys import UNDECODED
+from pystreams.readable_values import BASE64, bytes_of_json, plain_of_value
 from pystreams.serdes import BYTES, Serde
 
-UNQUOTED: Final = "surrogateescape"
-_BASE64 = "base64"
 _STORES = "/v1/stores/"
 _KEYS = ("from", "to")
 
 
 def key_text_of(request: Request) -> str:
     """Return the key in the path of `/v1/stores/STORE/KEY`."""
-    path = unquote(request.scope["raw_path"].decode("ascii"), errors=UNQUOTED)
+    path = unquote(request.scope["raw_path"].decode("ascii"), errors=UNDECODED)
     return path.removeprefix(_STORES).partition("/")[2]
 
 
@@ -36,7 +35,7 @@ def parameters_of(request: Request) -> QueryParams:
     """Return the parameters of a request, of which `from` and `to` are keys."""
     query = request.scope["query_string"].decode("latin-1")
     texts = parse_qsl(query, keep_blank_values=True)
-    keys = parse_qsl(query, keep_blank_values=True, errors=UNQUOTED)
+    keys = parse_qsl(query, keep_blank_values=True, errors=UNDECODED)
     return QueryParams(
         [key if text[0] in _KEYS else text for text, key in zip(texts, keys, strict=True)]
     )
@@ -48,7 +47,7 @@ def bytes_in(text: str) -> bytes:
     Raises:
         ValueError: It is an object as answers show it, but for its base64.
     """
-    data = text.encode(errors=UNQUOTED)
+    data = text.encode(errors=UNDECODED)
     shown = _object_in(data)
     return data if shown is None else bytes_of_json(shown, BYTES, "")
 
@@ -62,7 +61,7 @@ def utf8(text: str, serde: Serde[Any]) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        data = text.encode(errors=UNQUOTED)
+        data = text.encode(errors=UNDECODED)
         raise ValueError(f"{data!r} is no UTF-8 text, which {serde!r} takes") from error
     return text
 
@@ -72,7 +71,7 @@ def shown_key(key: Any) -> Any:
     if not isinstance(key, bytes):
         return key
     if _object_in(key) is not None:
-        return {_BASE64: base64.b64encode(key).decode()}
+        return {BASE64: base64.b64encode(key).decode()}
     return plain_of_value(key)
 
 
@@ -84,4 +83,4 @@ def _object_in(data: bytes) -> dict[str, Any] | None:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) and found.keys() == {_BASE64} else None
+    return found if isinstance(found, dict) and found.keys() == {BASE64} else None

@@ -18,10 +18,10 @@ from urllib.parse import unquote
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from pystreams.client.keys import UNDECODED
 from pystreams.errors import StreamsError
 from pystreams.http.guard import MAX_ADDRESS_BYTES, Guard
 from pystreams.http.responses import OWNER_HEADER, RequestError, as_json, as_problem
-from pystreams.http.stores.byte_keys import UNQUOTED
 from pystreams.http.stores.owners import FORWARDED_HEADER
 from pystreams.http.stores.quick_forwards import Forward, QuickForwards
 from pystreams.http.stores.store_queries import Elsewhere, StoreQueries
@@ -93,8 +93,8 @@ class QuickAnswers:
                     return None
                 let_through = found
             path, query = asked.groups()
-            told = unquote(path.decode("ascii"), errors=UNQUOTED)
-            store, _, key = told.partition("/")
+            address = unquote(path.decode("ascii"), errors=UNDECODED)
+            store, _, key = address.partition("/")
             if not store or not key:
                 return None
             given = QueryParams(query.decode("ascii")) if query else _NOTHING

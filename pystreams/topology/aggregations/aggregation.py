@@ -176,13 +176,11 @@ def aggregation_of(
         TopologyError: `select` is no function of a value.
     """
     full_name = f"aggregations.{name}"
-    chosen = _itself if select is None else checked(select, full_name, VALUE)
+    chosen = _itself if select is None else _refusing_coroutines(checked(select, full_name, VALUE))
     begin, add, merge, subtract = growth.begin, growth.add, growth.merge, growth.subtract
 
     def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
         selected = None if value is None else chosen(value)
-        if type(selected) is CoroutineType:
-            refuse_coroutine(selected)
         if selected is None:
             return so_far
         return begin(selected) if so_far is None else add(so_far, selected)
@@ -194,8 +192,6 @@ def aggregation_of(
 
     def timed_aggregator(_key: Any, value: Any, so_far: Any, timestamp: int) -> Any:
         selected = None if value is None else chosen(value)
-        if type(selected) is CoroutineType:
-            refuse_coroutine(selected)
         if selected is None:
             return so_far
         if so_far is None:
@@ -209,8 +205,6 @@ def aggregation_of(
 
     def subtractor(_key: Any, value: Any, so_far: Any) -> Any:
         selected = chosen(value)
-        if type(selected) is CoroutineType:
-            refuse_coroutine(selected)
         if selected is None or so_far is None or subtract is None:
             return so_far
         return subtract(so_far, selected)
@@ -234,6 +228,18 @@ def aggregation_of(
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _refusing_coroutines(select: Select) -> Select:
+    """Return the user's function, refused where it makes a coroutine instead of a value."""
+
+    def chosen(value: Any) -> Any:
+        selected = select(value)
+        if type(selected) is CoroutineType:
+            refuse_coroutine(selected)
+        return selected
+
+    return chosen
 
 
 def no_state() -> Any:
