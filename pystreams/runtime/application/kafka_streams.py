@@ -258,8 +258,7 @@ class KafkaStreams(QueryingClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            process = self._identity(directory, self._discovery.topology_digest)
-            self._client_id = process.client_id
+            process = self._identify(directory, self._discovery.topology_digest)
             parts = ThreadParts(
                 plan=self._plan,
                 task_settings=task_settings(
@@ -293,11 +292,16 @@ class KafkaStreams(QueryingClient):
             self._event_loop.close()
             directory.close()
 
-    def _identity(self, directory: StateDirectory, topology_digest: str) -> ProcessIdentity:
-        kept, process_id = directory.kept_identity, directory.process_id
-        return ProcessIdentity.of(
-            self._config, process_id, kept=kept, topology_digest=topology_digest
+    def _identify(self, directory: StateDirectory, topology_digest: str) -> ProcessIdentity:
+        """Return who this process is, from now on, to the group and the broker."""
+        process = ProcessIdentity.of(
+            self._config,
+            directory.process_id,
+            kept=directory.kept_identity,
+            topology_digest=topology_digest,
         )
+        self._client_id = process.client_id
+        return process
 
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
         count = 0 if self._global.is_all else self._config.num_stream_threads
