@@ -18,12 +18,7 @@ class InternalTopicIds:
     def __init__(self, plan: TopologyPlan, admin: AdminPort) -> None:
         self._admin = admin
         self._repartition = frozenset(plan.repartition_topics())
-        changelogs = {
-            plan.changelog_topic(builder.name)
-            for subtopology in plan.subtopologies
-            for builder in plan.logged_stores(subtopology)
-        }
-        self._topics = sorted(self._repartition | changelogs)
+        self._topics = sorted(self._repartition | plan.changelogs().keys())
         self._known: dict[str, str] = {}
 
     def check(self) -> None:
