@@ -175,5 +175,5 @@ class Members:
 
 def _name_of(client_id: str) -> str:
     """Return what a process was called when it was started."""
-    client, _, server = client_id.partition("@")
-    return server.partition(":")[0] or client.partition("-StreamThread")[0]
+    client, _, server = client_id.rpartition("@")
+    return server.partition(":")[0] if client else server.partition("-StreamThread")[0]
