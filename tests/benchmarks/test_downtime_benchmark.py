@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
+from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.downtime_results import COLUMNS, Measured, line, samples_of, tables
 from benchmarks.harness.interruptions import ALL, NOBODY, Fate, Silence, fate_of
+from benchmarks.harness.members import CONTENDERS, Members
+from benchmarks.harness.programs import Job
+from pystreams.broker import DevelopmentBroker
+from tests.broker.waiting import wait_until
+from tests.names import unique_name
 
 BEFORE = {0: "a", 1: "b", 2: "c"}
 
@@ -74,3 +80,23 @@ def test_the_page_has_a_row_for_each_number_of_standbys() -> None:
     text = tables({"rows": rows, "settings": {"partitions": 6, "rate": 25}})["downtime"]
     assert [text.count(f"| killed | {number} | ours |") for number in (0, 1)] == [1, 1]
     assert "The load was 1.5 to 1.5." in text
+
+
+@pytest.mark.broker
+def test_who_has_a_task_is_told_by_the_name_that_the_process_was_started_with(
+    broker: DevelopmentBroker, tmp_path: Path
+) -> None:
+    name, servers = unique_name("downtime"), broker.bootstrap_servers
+    job = Job(servers, name, f"{name}-in", f"{name}-out", tmp_path, "exactly_once_v2")
+    for topic in (job.input, job.output):
+        Cluster(servers).create_topic(topic, 2)
+    members = Members(CONTENDERS["pystreams"], job, {})
+    try:
+        members.start("first", "second")
+        wait_until(
+            lambda: sorted((members.owners() or {}).values()) == ["first", "second"],
+            "a task each",
+            told=lambda: str(members.owners()),
+        )
+    finally:
+        members.kill_all()

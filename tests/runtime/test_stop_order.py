@@ -47,7 +47,7 @@ def test_a_silence_before_the_order_does_not_count() -> None:
     assert (order.has_no_time_left, order.gives_up(2.9)) == (False, False)
 
 
-def test_a_commit_that_succeeds_ends_a_silence() -> None:
+def test_a_commit_that_succeeds_gives_others_their_time_anew_but_not_their_patience() -> None:
     clock = ManualClock()
     order = StopOrder(threading.Event(), clock)
     order.give()
@@ -58,6 +58,14 @@ def test_a_commit_that_succeeds_ends_a_silence() -> None:
     order.note_answer()
 
     assert before
+    assert not order.has_no_time_left
+    assert [order.gives_up(silent_s) for silent_s in (0.4, 0.5)] == [False, True]
+
+
+def test_a_commit_that_succeeds_before_any_silence_leaves_slow_brokers_their_patience() -> None:
+    order = order_given(ago_s=11)
+    order.note_answer()
+
     assert (order.has_no_time_left, order.gives_up(2.9)) == (False, False)
 
 

@@ -6,9 +6,9 @@ tries it once more; what is left is the consumer's. Whatever is not committed by
 again, and what is not aborted is ended by the next use of its transactional id, or by its time
 limit. A commit that begins late, behind a slow function say, is given up only where brokers are
 silent: they have their 3 s first; when those have passed once, others get half a second each, and
-two seconds all together, until a commit succeeds. What has not begun by then is not tried: with a
-producer a task there may be hundreds, of which some wait at a time, and their half seconds would
-add up.
+two seconds all together from then or from the last commit that succeeded. What has not begun by
+then is not tried: with a producer a task there may be hundreds, of which some wait at a time, and
+their half seconds would add up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RELEASE_S = 3.0
 _LEAST_S = 0.5
 """What a broker that answers needs."""
 _OTHERS_S = 2.0
-"""How long all others have together, once brokers were silent."""
+"""How long all others have together, once brokers were silent, without a commit that succeeds."""
 
 
 class StopOrder:
@@ -79,8 +79,13 @@ class StopOrder:
             self._silent_since_ms = min(self._silent_since_ms, self._clock.monotonic_ms())
 
     def note_answer(self) -> None:
-        """Take note that a commit has succeeded: brokers are not silent any more."""
-        self._silent_since_ms = math.inf
+        """Take note that a commit has succeeded.
+
+        Where brokers were silent, others get their time anew. The 3 s are over for good: of
+        hundreds of producers some may have a coordinator that answers, and some one that does not.
+        """
+        if self._silent_since_ms < math.inf:
+            self._silent_since_ms = self._clock.monotonic_ms()
 
     @property
     def has_no_time_left(self) -> bool:
