@@ -39,15 +39,15 @@ class HeldByTask(Protocol):
     """What all operators of one task hold back. Belongs to the task's thread.
 
     Attributes:
-        retrying_since_ms: When the first call began of what is held and may be called again
-            (monotonic ms): all of it has one time, as one commit waits for it. None: there is
-            nothing.
+        retrying_since_ms: When the first call began of what is to be called again (monotonic ms):
+            all of it has one time, as one commit waits for it. None: nothing failed.
     """
 
     retrying_since_ms: int | None
 
-    def __len__(self) -> int:
-        """Return how many records are held."""
+    @property
+    def retry_at_ms(self) -> int | None:
+        """When a record is next called again (monotonic ms); None without any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -369,6 +369,46 @@ def test_operations_in_a_row_share_the_time_that_a_record_has(
     assert [line["attempts"] for line in lines if "no time to call" in line["event"]] == ["1 of 4"]
 
 
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_calls_that_wait_for_answers_take_no_time_from_a_record_that_fails_later(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """A second is left for tries from the first call of what fails, not of what is held."""
+    app = Application(
+        tmp_path, guarantee, producer_transaction_timeout_ms=5000, commit_interval_ms=3000
+    )
+    app.broker.create_topic("dead", 1)
+    service = Service(app)
+
+    async def answered(value: str) -> str:
+        return value
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    tried = stream.map_values(service, retry=Retry(on=TimeoutError, max=3, backoff_ms=100))
+    tried.map_values_async(answered).to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    while not process.threads[0].statistics().tasks_running:
+        process.step()
+    app.feed("a", "b")  # A simulated process makes every other call only when it waits.
+    while service.calls < 2:
+        process.step()
+    app.clock.advance_ms(1500)
+    service.down = True
+    app.feed("c")
+    while service.calls < 3:
+        process.step()
+    service.down = False
+    for _ in range(PATIENCE):
+        process.step()
+        app.clock.advance_ms(20)
+
+    assert service.calls == 4
+    assert app.broker.committed_records("dead") == []
+    assert len(app.broker.committed_records("out")) == 3
+
+
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_retry_behind_a_full_limit_has_the_other_tasks_wait_and_the_clock_go_on(
     guarantee: str, tmp_path: Path

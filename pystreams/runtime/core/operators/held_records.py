@@ -98,7 +98,8 @@ class HeldRecords:
         for node, holder in zip(self._nodes, self._holders, strict=True):
             self.call(node, send_on, holder)
         left = len(self)
-        if not left:
+        # What fails from now on has a time of its own, unless a commit waits already.
+        if not left or (self.retry_at_ms is None and not self.commit_put_off):
             self.retrying_since_ms = None
         if gone := max(held - left, 0):
             self._observe(gone, self._measure()[0] - before)

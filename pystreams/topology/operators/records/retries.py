@@ -142,7 +142,7 @@ class _RetriedRecords:
                 waiting = _Waiting(key, value, timestamp, headers, self._present.message)
                 self._failed(waiting, began_ms)
         finally:
-            if first and not len(held):  # Neither here nor further down.
+            if first and held.retry_at_ms is None:  # Neither here nor further down.
                 held.retrying_since_ms = None
 
     def go_on(self) -> None:
