@@ -71,7 +71,9 @@ def asking() -> Asking:
 
 def test_silent_partitions_are_asked_for_first_each_time(asking: Asking) -> None:
     assert asking.ask() == (*PARTITIONS[:2],)
-    assert asking.answer({PARTITIONS[0]: 7}) == {PARTITIONS[1]}
+    assert asking.answer({PARTITIONS[0]: 7}) == set()
+    assert asking.ask(after_ms=5_000) == (PARTITIONS[1],)
+    assert asking.answer({}) == {PARTITIONS[1]}
 
     assert asking.ask() == (PARTITIONS[1], *PARTITIONS[2:])
     assert asking.answer(dict.fromkeys(PARTITIONS[1:], 7)) == set()
@@ -87,6 +89,29 @@ def test_after_a_question_that_fails_nothing_is_silent_before_the_next_fails_too
     assert asking.answer(FAILURE) == set(first)
 
 
+def test_a_broker_that_leaves_one_question_unanswered_makes_nothing_silent(asking: Asking) -> None:
+    asking.ask()
+    asking.answer({PARTITIONS[0]: 7})
+    asking.ask(after_ms=5_000)
+
+    assert asking.answer({PARTITIONS[1]: 7}) == set()
+    assert asking.ask() == (*PARTITIONS[2:],)
+
+
+def test_partitions_that_are_silent_as_before_are_not_asked_for_again_at_once(
+    asking: Asking,
+) -> None:
+    asking.ask()
+    asking.answer({})
+    asking.ask(after_ms=5_000)
+    asking.answer({})
+    asking.ask()
+    assert asking.answer(dict.fromkeys(PARTITIONS[2:], 7)) == set(PARTITIONS[:2])
+
+    asking.ask(after_ms=5_000)
+    assert len(asking.questions.asked) == 3
+
+
 def test_a_question_that_fails_once_makes_nothing_silent(asking: Asking) -> None:
     first = asking.ask()
     asking.answer(FAILURE)
@@ -98,6 +123,8 @@ def test_a_question_that_fails_once_makes_nothing_silent(asking: Asking) -> None
 
 def test_what_is_revoked_while_a_question_is_under_way_is_not_silent(asking: Asking) -> None:
     asking.ask()
+    asking.answer({})
+    asking.ask(after_ms=5_000)
     asking.ends.forget([PARTITIONS[0]])
 
     assert asking.answer({}) == {PARTITIONS[1]}

@@ -118,20 +118,20 @@ def test_a_commit_is_due_an_interval_after_the_last() -> None:
     assert timing.committed_ms == clock.monotonic_ms()
 
 
-def test_a_consumer_has_no_more_after_a_poll_that_waited_and_brought_less_than_it_may() -> None:
+def test_a_consumer_has_no_more_when_an_idle_thread_gets_less_than_a_poll_may_bring() -> None:
     clock = ManualClock()
     timing = LoopTiming(clock, 30_000)
 
-    def emptied_after(records: int, *, waited: bool) -> bool:
+    def emptied_after(records: int, *, idle: bool) -> bool:
         clock.advance_ms(100)
         timing.polled()
-        timing.brought(records, waited=waited, limit=500)
+        timing.brought(records, idle=idle, limit=500)
         return timing.emptied_ms == clock.monotonic_ms()
 
-    assert not emptied_after(500, waited=True)
-    assert not emptied_after(20, waited=False)
-    assert not emptied_after(0, waited=True)
-    assert emptied_after(499, waited=True)
+    assert not emptied_after(500, idle=True)
+    assert not emptied_after(20, idle=False)
+    assert not emptied_after(0, idle=True)
+    assert emptied_after(499, idle=True)
 
 
 def test_a_consumer_has_no_more_when_polls_bring_nothing_for_seconds() -> None:
@@ -139,6 +139,6 @@ def test_a_consumer_has_no_more_when_polls_bring_nothing_for_seconds() -> None:
     timing = LoopTiming(clock, 30_000)
     clock.advance_ms(5_000)
     timing.polled()
-    timing.brought(0, waited=True, limit=500)
+    timing.brought(0, idle=True, limit=500)
 
     assert timing.emptied_ms == clock.monotonic_ms()

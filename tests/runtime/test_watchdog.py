@@ -244,6 +244,44 @@ def test_a_partition_whose_records_come_behind_those_of_others_is_not_stalled(
     assert watched.look(thread(3, begun_ms + 91_000), after_ms=1_000) == [kind]
 
 
+def test_a_task_of_several_inputs_whose_records_come_behind_those_of_others_is_not_stalled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    begun_ms = watched.clock.monotonic_ms()
+    behind, read = TopicPartition("behind", 1), TopicPartition("read", 1)
+    task = replace(
+        TASK,
+        partitions=(behind, read),
+        lag_by_topic={"behind": 3, "read": 0},
+        awaited={behind: 7},
+    )
+    thread = replace(THREAD, active_tasks=(task,), emptied_ms=begun_ms)
+
+    watched.look(thread)
+    assert watched.look(thread, after_ms=90_000) == []
+    assert watched.look(replace(thread, emptied_ms=begun_ms + 91_000), after_ms=1_000) == [
+        TroubleKind.STALLED_TASK
+    ]
+
+
+def test_a_task_that_has_records_here_and_takes_none_is_stalled_whatever_comes_behind_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(caplog)
+    behind, here = TopicPartition("behind", 1), TopicPartition("here", 1)
+    task = replace(
+        TASK,
+        partitions=(behind, here),
+        lag_by_topic={"behind": 3, "here": 1},
+        awaited={behind: 7},
+    )
+    thread = replace(THREAD, active_tasks=(task,), emptied_ms=0)
+
+    watched.look(thread)
+    assert watched.look(thread, after_ms=60_000) == [TroubleKind.STALLED_TASK]
+
+
 def test_a_partition_whose_broker_is_silent_is_told_however_much_comes_of_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -73,7 +73,8 @@ class StalledWork:
         key = TroubleKind.STALLED_PARTITION, of
         unread = list(self._of_awaited(key, task.awaited, inputs, now_ms))
         # Of a task that has nothing here others' records may come first.
-        has_nothing = task.awaited.keys() >= set(task.partitions)
+        lagging = {topic for topic, lag in task.lag_by_topic.items() if lag}
+        has_nothing = bool(task.awaited) and lagging <= {at.topic for at in task.awaited}
         until_ms = inputs.emptied_ms if has_nothing and not unread else now_ms
         if until_ms - since_ms < _STALLED_MS:
             yield from unread

@@ -76,21 +76,22 @@ class LoopTiming:
         """Take note that the group was polled."""
         self._polled_ms = self._clock.monotonic_ms()
 
-    def brought(self, records: int, *, waited: bool, limit: int) -> None:
+    def brought(self, records: int, *, idle: bool, limit: int) -> None:
         """Take note of what a poll brought.
 
-        One that waits brings less than it may when there is no more; else partitions may be paused
-        whose records come first. None at all may have another reason, as a commit that is not
-        settled: that counts when it lasts.
+        That of a thread with no records brings less than it may when there is no more; else
+        partitions may be paused whose records come first. None at all may have another reason, as
+        a commit that is not settled: that counts when it lasts, and so does nothing else where
+        `max.poll.records` is 1.
 
         Args:
-            waited: Whether it had time: nothing else was to do.
+            idle: Whether the thread had no record to process.
             limit: How many records it may bring.
         """
         if records:
             self._brought_ms = self._polled_ms
         lasts = self._polled_ms - self._brought_ms >= _EMPTY_MS
-        if waited and (0 < records < limit or lasts):
+        if idle and (0 < records < limit or lasts):
             self.emptied_ms = self._polled_ms
 
     def poll_due(self) -> bool:

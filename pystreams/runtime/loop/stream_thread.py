@@ -216,7 +216,7 @@ class StreamThread:
             sum(len(messages) for _, messages in batches),
             self._settings.polls.max_poll_records,
         )
-        self._timing.brought(records, waited=timeout_s > 0, limit=limit)
+        self._timing.brought(records, idle=timeout_s > 0 or not busy, limit=limit)
         self._metrics.polled(records)
         self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()

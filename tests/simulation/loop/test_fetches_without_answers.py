@@ -165,6 +165,31 @@ def test_changelog_of_which_nothing_comes_is_told(tmp_path: Path) -> None:
     assert "nothing comes of app-counts-changelog-0 at offset 0" in trouble.text
 
 
+def test_partition_of_which_nothing_comes_is_told_while_another_task_restores(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, partitions=2)
+    first = app.process()
+    app.feed(*"abcdef")
+    first.start()
+    app.run_until_processed(first)
+    first.stop()
+    app.broker.settle()
+    app.broker.fetched_in_vain |= {TopicPartition("app-counts-changelog", 1)}
+    process = app.process("p1")
+    process.start()
+    while not tasks_of(process):
+        process.step()
+    keep_silent(app, TopicPartition("in", 0), ends_too=False)
+    app.feed(*"abcdef")
+
+    found = troubles(app, process, 200, lambda: None)
+    assert {(trouble.kind, trouble.of) for trouble in found} == {
+        (TroubleKind.STALLED_RESTORE, "0_1"),
+        (TroubleKind.STALLED_TASK, "0_0"),
+    }
+
+
 @pytest.mark.parametrize("ends_too", [False, True])
 def test_standby_whose_changelog_is_silent_is_told(ends_too: bool, tmp_path: Path) -> None:
     app = Application(tmp_path, num_standby_replicas=1)

@@ -23,7 +23,7 @@ _log = get_logger("pystreams.thread")
 
 _EVERY_MS = 30_000
 _AGAIN_MS = 5_000
-"""So soon a question is asked again that failed as a whole."""
+"""So soon those are asked for again that had no answer."""
 _AT_A_TIME = 500
 """About so many partitions are asked for each time, besides those that are silent."""
 
@@ -36,7 +36,7 @@ class AskedEnds:
         note: Told of the answers.
 
     Attributes:
-        silent: Partitions of which the last question had no answer, or two in a row failed.
+        silent: Partitions of which two questions in a row had no answer.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class AskedEnds:
         self._pool: Executor | None = None
         # Those of the question that is under way, or is asked again.
         self._partitions: list[TopicPartition] = []
-        self._failed_before = False
+        self._asks_again = False
         self._asked: Future[dict[TopicPartition, int]] | None = None
         self._look_at_ms = self._clock.monotonic_ms() + _EVERY_MS
 
@@ -62,10 +62,10 @@ class AskedEnds:
         if now_ms < self._look_at_ms:
             return
         if self._asked is None:
-            if not self._failed_before:
+            if not self._asks_again:
                 self._partitions = list(dict.fromkeys([*self.silent, *self._in_turn()]))
             if not self._partitions:
-                self._failed_before = False
+                self._asks_again = False
                 self._look_at_ms = now_ms + _EVERY_MS
                 return
             if self._pool is None:
@@ -74,7 +74,7 @@ class AskedEnds:
         if self._asked.done():
             asked, self._asked = self._asked, None
             self._take(asked)
-            self._look_at_ms = now_ms + (_AGAIN_MS if self._failed_before else _EVERY_MS)
+            self._look_at_ms = now_ms + (_AGAIN_MS if self._asks_again else _EVERY_MS)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget what is known of partitions that are not read any more."""
@@ -99,14 +99,14 @@ class AskedEnds:
             told = asked.result()
         else:
             _log.debug("ends of partitions are not known", why=str(error))
-            # Brokers that start again fail one question.
-            self._failed_before = not self._failed_before
-            if self._failed_before:
-                return
-        self._failed_before = False
-        self.silent.update(self._partitions)
         self.silent.difference_update(told)
         self._note(told)
+        self._partitions = [at for at in self._partitions if at not in told]
+        # A broker that starts again leaves one question without an answer.
+        is_new = not self.silent.issuperset(self._partitions)
+        self._asks_again = is_new and not self._asks_again
+        if not self._asks_again:
+            self.silent.update(self._partitions)
 
 
 class PartitionsInTurn:
