@@ -113,6 +113,14 @@ def test_overview_says_what_the_command_says(name: str) -> None:
     assert command.get_short_help_str(200) == main.SUB_COMMANDS[name]
 
 
+def test_the_readme_names_each_command() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    [commands] = [line for line in readme.splitlines() if line.startswith("- **The command line**")]
+
+    assert [name for name in main.SUB_COMMANDS if f"`{name}`" not in commands] == ["new"]
+    assert "`pystreams new`" in commands
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["broker", "status", "--help"]])
 def test_light_commands_do_not_wait_for_heavy_libraries(arguments: list[str]) -> None:
     heavy = "{'confluent_kafka', 'pyspark', 'rich', 'rocksdict', 'structlog'}"
