@@ -75,7 +75,11 @@ def json_keys(topic: str) -> Topology:
 
 @contextlib.contextmanager
 def two(
-    broker: DevelopmentBroker, topology: Callable[[str], Topology], topic: str, directory: Path
+    broker: DevelopmentBroker,
+    topology: Callable[[str], Topology],
+    topic: str,
+    directory: Path,
+    **config: object,
 ) -> Iterator[list[Served]]:
     """Run two instances of an application that know of each other."""
     with contextlib.ExitStack() as stack:
@@ -84,6 +88,7 @@ def two(
             settings: dict[str, Any] = {
                 "application_id": f"{topic}-app",
                 "application_server": f"127.0.0.1:{port}",
+                **config,
             }
             options = HttpOptions(port=port)
             instance = served(broker, topology(topic), directory / str(number), options, **settings)
