@@ -391,7 +391,8 @@ class StreamsConfig:
         ADDRESS,
         "",
         """Where other instances and clients can ask this one, `host:port`; the group is told. With
-        `--http` the address that is listened on, unless that is 0.0.0.0, `::` or port 0.""",
+        `--http` the address that is listened on, unless that is 0.0.0.0, `::` or port 0. Process n
+        of `--processes` tells the port n - 1 higher.""",
     )
     security_protocol: str = key(
         _SECURITY_PROTOCOL,

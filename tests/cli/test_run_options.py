@@ -266,6 +266,45 @@ def test_each_of_several_processes_has_a_metrics_port_of_its_own(
     assert [config.metrics_prometheus_port for config in made] == ports
 
 
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        ("orders-1:8080", ["orders-1:8080", "orders-1:8081", "orders-1:8082"]),
+        ("[fd00::1]:8080", ["[fd00::1]:8080", "[fd00::1]:8081", "[fd00::1]:8082"]),
+        ("", ["", "", ""]),
+    ],
+)
+def test_each_of_several_processes_tells_the_group_an_address_of_its_own(
+    first: str, told: list[str]
+) -> None:
+    made = [
+        run_configuration(RunOptions(processes=3, process_number=number), application_server=first)
+        for number in (1, 2, 3)
+    ]
+
+    assert [config.application_server for config in made] == told
+
+
+def test_a_process_alone_tells_the_group_the_address_as_it_is() -> None:
+    made = run_configuration(RunOptions(), application_server="orders-1:65535")
+
+    assert made.application_server == "orders-1:65535"
+
+
+@pytest.mark.parametrize("address", ["orders-1:0", "orders-1", ":8080"])
+def test_an_address_for_the_group_that_is_none_is_refused_for_several_processes_too(
+    address: str,
+) -> None:
+    for options_of in (RunOptions(), RunOptions(processes=3)):
+        with pytest.raises(ConfigError, match="is not HOST:PORT"):
+            run_configuration(options_of, application_server=address)
+
+
+def test_an_address_for_the_group_without_room_for_all_processes_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="orders-1:65534 leaves no ports for 3 processes"):
+        run_configuration(RunOptions(processes=3), application_server="orders-1:65534")
+
+
 def test_a_metrics_port_without_room_for_all_processes_is_refused() -> None:
     with pytest.raises(click.UsageError, match="leaves no ports for 3 processes"):
         run_configuration(RunOptions(processes=3, metrics_port=65_534))

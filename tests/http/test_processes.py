@@ -246,6 +246,43 @@ def test_a_request_that_was_forwarded_is_not_forwarded_again(processes: list[Pro
     assert (answer.status, answer.json()["reason"]) == (421, "NOT_PRESENT")
 
 
+def test_processes_of_one_command_on_all_addresses_answer_for_each_other(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic, (first, second) = topics.make("children", PARTITIONS), ports_in_a_row(2)
+    topics.write(topic, [(key, "x", 0) for key in KEYS])
+    token = tmp_path / "token"
+    token.write_text("secret")
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "application.server": f"127.0.0.1:{first}",
+        "commit.interval.ms": 100,
+    }
+    program = Path(__file__).parent / "counting.py"
+    application = Application(topic, tmp_path, program, settings, {"HTTP_TOPIC": topic})
+    options = ("--processes", "2", "--http", f"0.0.0.0:{first}", "--http-token-file", str(token))
+
+    def owners_told_by(port: int) -> set[str | None]:
+        """Return who has the keys by one process; nobody while a key has no answer."""
+        headers = {"authorization": "Bearer secret"}
+        with contextlib.suppress(OSError):
+            paths = (f"/v1/stores/counts/{key}" for key in KEYS)
+            answers = [ask(f"http://127.0.0.1:{port}", path, headers=headers) for path in paths]
+            if all(answer.status == 200 for answer in answers):
+                return {answer.headers["x-pystreams-owner"] for answer in answers}
+        return set()
+
+    with application.running(*options) as running:
+        running.wait_until(
+            lambda: (
+                owners_told_by(first) == {None, f"127.0.0.1:{second}"}
+                and owners_told_by(second) == {None, f"127.0.0.1:{first}"}
+            ),
+            "all keys of both processes",
+        )
+        running.stop()
+
+
 def _asked(process: Process) -> list[Answer]:
     """Return the answers to all keys; each is right, or none."""
     answers = [process.ask_for(key, **COMMITTED) for key in KEYS]

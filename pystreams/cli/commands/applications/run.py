@@ -33,6 +33,7 @@ from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.garbage_collection import leave_out_what_is_there
 from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
@@ -291,22 +292,34 @@ def configuration_of_run(
 ) -> StreamsConfig:
     """Return the configuration of this process, short forms of keys included.
 
-    Each process of `--processes` gets a metrics port of its own; 0 is one already.
+    Each process of `--processes` gets a metrics port of its own, and tells the group an address of
+    its own; port 0 is one already.
 
     Raises:
         StreamsError: As `configuration`.
+        UsageError: There is no port for the last process.
     """
     settings = (*application.settings, *options.settings())
     config = configuration(replace(application, settings=settings), loaded)
     first = config.metrics_prometheus_port
-    if first <= 0:
-        return config
+    if first > 0:
+        port = _port_of_process(f"metrics.prometheus.port={first}", first, options)
+        config = replace(config, metrics_prometheus_port=port)
+    server = HostInfo.build_from_endpoint(config.application_server)
+    if server is not None:
+        port = _port_of_process(f"application.server={server}", server.port, options)
+        config = replace(config, application_server=str(server._replace(port=port)))
+    return config
+
+
+def _port_of_process(setting: str, first: int, options: RunOptions) -> int:
+    """Return the port of this process, of those that are counted up from the first one's."""
     if first + options.processes - 1 > PORT_MAX:
         raise click.UsageError(
-            f"metrics.prometheus.port={first} leaves no ports for {options.processes} processes, "
+            f"{setting} leaves no ports for {options.processes} processes, "
             "which take one each from there: choose a lower one"
         )
-    return replace(config, metrics_prometheus_port=first + (options.process_number or 1) - 1)
+    return first + (options.process_number or 1) - 1
 
 
 def _run_here(
