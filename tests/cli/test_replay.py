@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
+from pyarrow import parquet
 
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.records.consume import consume
@@ -312,6 +315,56 @@ def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_
         "Note: nothing tells which input is in store sold: it came by way of a repartition topic, "
         "of a backfill, or of a restore\n"
     )
+
+
+def test_over_an_export_the_slice_begins_where_its_input_ends(shop: Shop) -> None:
+    shop.file.write_text(WITHOUT_REPARTITION.format(name=shop.name))
+    shop.create_topics(partitions=1)
+    shop.order(range(10))
+    export, input_topic = shop.directory / "exported", f"{shop.name}-orders"
+    (export / "of-customers").mkdir(parents=True)
+    customers = [f"c{number}" for number in range(5)]
+    times = pa.array([_START_MS * 1000] * 5, pa.timestamp("us", "UTC"))
+    columns = {"partition": [0] * 5, "key": customers, "value": [2] * 5, "timestamp": times}
+    parquet.write_table(pa.table(columns), export / "of-customers" / "part.parquet")
+    covered = {"source_offsets": {f"{input_topic}-0": 10}, "exact": True}
+    manifest = {"application_id": shop.name, "tasks": {"0_0": covered}}
+    (export / "manifest.json").write_text(json.dumps(manifest))
+    shop.order(range(10, 15))
+    state = ("--state", str(export))
+    answer, lines = shop.replay(*state), shop.replayed(*state, "--show", "100")
+
+    assert answer.exit_code == 0, answer.output
+    told = answer.stdout.splitlines()
+    assert told[0] == f"State at the beginning: the export {export}: of-customers (5)"
+    assert told[1] == f"Input: {input_topic}-0 [10, 15)"
+    assert "5 records replayed, 5 followed" in told
+    assert answer.stderr == ""
+    assert lines[0]["slice"]["offsets"] == {f"{input_topic}-0": [10, 15]}
+    assert shop.would_write(lines, "sold") == [(customer, 3) for customer in customers]
+
+
+def test_of_the_last_hour_it_tells_what_would_be_written_to_each_topic(shop: Shop) -> None:
+    shop.create_topics(partitions=1)
+    topic, now_ms = f"{shop.name}-orders", int(time.time() * 1000)
+    writer = writer_of(shop.servers, topic)
+    for number, age_ms in enumerate((2 * 3_600_000, 60_000, 0)):
+        order = json.dumps({"total": number, "of": "tea"})
+        writer.write(topic, order, "c1", timestamp=now_ms - age_ms)
+    writer.flush()
+    answer = shop.replay("--last", "1h", "--show", "1")
+
+    assert answer.exit_code == 0, answer.output
+    told = answer.stdout.splitlines()
+    assert told[:2] == ["State at the beginning: empty", f"Input: {topic}-0 [1, 3)"]
+    shown = [re.sub(r"  \d{4}-\d\d-\d\dT[\d:.]+Z", "", line) for line in told]
+    # A first result of each topic, and below how many there are.
+    assert f"{shop.name}-totals  c1  1" in shown
+    assert f"{shop.name}-sold  tea  1" in shown
+    assert "2 records replayed, 2 followed" in told
+    counts = [line.split() for line in told]
+    for written in ("totals", "sold", "sold-repartition"):
+        assert [f"{shop.name}-{written}", "2"] in counts
 
 
 def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> None:
