@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import faulthandler
 import importlib
+import os
 import sys
 import traceback
 from typing import NoReturn
@@ -26,6 +27,8 @@ from pystreams.cli.processes.standard_output import (
 from pystreams.errors import StreamsError
 from pystreams.kernel.garbage_collection import collections_far_apart
 
+_COMPLETION = "_PYSTREAMS_COMPLETE"
+"""Set by a shell that asks for completions: click answers, and ends with `SystemExit`, too."""
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
@@ -128,9 +131,9 @@ def _run(arguments: list[str] | None) -> int:
     try:
         returned = pystreams.main(arguments, prog_name="pystreams", standalone_mode=False)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # The second is click's answer to the first.
+    except (BrokenPipeError, SystemExit) as error:  # The second is click's answer to the first.
         if not reader_has_gone():
-            return ExitCode.FAILED
+            return _code_of_completion(error)
         forget_output()
         return ExitCode.OUTPUT_CLOSED
     except click.exceptions.Abort:
@@ -156,3 +159,9 @@ def _run(arguments: list[str] | None) -> int:
         return ExitCode.INTERNAL_ERROR
     # A command ends early with `ctx.exit(code)`, which arrives here as its return value.
     return returned if isinstance(returned, int) else ExitCode.DONE
+
+
+def _code_of_completion(error: BaseException) -> int:
+    """Return what a shell is told that has asked for completions; others have failed."""
+    answered = isinstance(error, SystemExit) and error.code == 0 and _COMPLETION in os.environ
+    return ExitCode.DONE if answered else ExitCode.FAILED

@@ -106,6 +106,33 @@ def test_a_missing_extra_is_told_before_a_broker_is_started(
     )
 
 
+def completion(installed: Installed, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a shell that completes its words."""
+    return subprocess.run(
+        [str(installed.programs / "pystreams")],
+        env=environment(installed) | variables,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_given_what_completes_the_command(installed: Installed, shell: str) -> None:
+    script = completion(installed, _PYSTREAMS_COMPLETE=f"{shell}_source")
+
+    assert (script.returncode, script.stderr) == (0, "")
+    assert f"_PYSTREAMS_COMPLETE={shell}_complete" in script.stdout
+
+
+def test_the_beginning_of_a_command_is_completed(installed: Installed) -> None:
+    words = {"COMP_WORDS": "pystreams ru", "COMP_CWORD": "1"}
+    completed = completion(installed, _PYSTREAMS_COMPLETE="bash_complete", **words)
+
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == "plain,run\n"
+
+
 def test_wheel_holds_the_package_and_its_types_and_nothing_of_the_tests(
     installed: Installed,
 ) -> None:
