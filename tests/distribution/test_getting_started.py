@@ -13,9 +13,11 @@ import pytest
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.distribution.conftest import ROOT, Installed
 from tests.distribution.terminal import Terminal
+from tests.docs.blocks import examples_of
 from tests.ports import ports_in_a_row
 
 PAGE = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
+EXAMPLES = examples_of(ROOT / "docs" / "getting-started.md")
 RUN = "pystreams run topology.py --dev"
 COUNTS = {"the": 5, "sea": 4, "calm": 2, "small": 2, "boat": 2, "was": 3, "and": 2, "a": 1, "on": 1}
 
@@ -80,6 +82,5 @@ def test_what_the_page_shows_is_what_new_writes(installed: Installed, tmp_path: 
         (tmp_path / "words" / name).read_text() for name in ("topology.py", "test_words.py")
     )
 
-    shown = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(shown) == 2
-    assert all(block in written for block in shown)
+    assert len(EXAMPLES) == 2
+    assert all(block.text in written for block in EXAMPLES)

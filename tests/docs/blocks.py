@@ -16,6 +16,7 @@ PAGES = sorted(
         ROOT / "benchmarks" / "README.md",
     ]
 )
+PYTHON = {"python", "pycon"}
 
 _FENCE = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,})(?P<label>[^\n`]*)\n(?P<text>.*?)^(?P=indent)(?P=fence) *$",
@@ -51,6 +52,14 @@ def blocks_of(page: Path) -> Iterator[Block]:
         text = re.sub(rf"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
         line = content.count("\n", 0, found.start()) + 1
         yield Block(page, line, label or _told_by(text), of, text)
+
+
+def examples_of(page: Path) -> list[Block]:
+    """Return the Python of a page, in order: programs and what is typed at the prompt.
+
+    A test that runs a page unpacks all of them, so that it fails where the page has one more.
+    """
+    return [block for block in blocks_of(page) if block.language in PYTHON and not block.of]
 
 
 def all_blocks() -> list[Block]:

@@ -17,11 +17,12 @@ from pystreams.config import StreamsConfig
 from pystreams.config.files import parse_properties
 from tests.docs.blocks import (
     PAGES,
+    PYTHON,
     ROOT,
     Block,
     all_blocks,
-    blocks_of,
     commands_of,
+    examples_of,
     inline_commands,
 )
 from tests.docs.typed_commands import problem_of
@@ -59,7 +60,6 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 UNCHECKED = {"text": "what programs print, and pictures", "java": "Kafka Streams' own language"}
 BLOCKS = all_blocks()
-PYTHON = {"python", "pycon"}
 TYPED = {"sh", "bash", "console"}
 
 
@@ -68,12 +68,7 @@ def named(page: Path) -> str:
 
 
 def pages_with_examples() -> list[Path]:
-    return [
-        page
-        for page in PAGES
-        if any(block.language in PYTHON and not block.of for block in blocks_of(page))
-        and named(page) not in RUN_ELSEWHERE
-    ]
+    return [page for page in PAGES if examples_of(page) and named(page) not in RUN_ELSEWHERE]
 
 
 @pytest.mark.parametrize("page", pages_with_examples(), ids=named)
@@ -81,12 +76,10 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page: Path, tmp_path: Pat
     names: dict[str, Any] = {"__name__": "page"}
     runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     printed: list[str] = []
-    for block in blocks_of(page):
-        if block.of:
-            continue
+    for block in examples_of(page):
         if block.language == "python":
             exec(compile(block.text, str(block), "exec", dont_inherit=True), names)
-        elif block.language == "pycon":
+        else:
             examples = doctest.DocTestParser().get_doctest(
                 block.text, names, str(block), named(page), block.line
             )
@@ -96,9 +89,13 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page: Path, tmp_path: Pat
     assert not printed, "".join(printed)
 
 
-def test_pages_that_are_run_elsewhere_are_named_there() -> None:
-    for page, test in RUN_ELSEWHERE.items():
-        assert Path(page).name in (ROOT / test).read_text("utf-8"), f"{test} does not run {page}"
+@pytest.mark.parametrize("page", RUN_ELSEWHERE)
+def test_pages_that_are_run_elsewhere_are_taken_whole_there(page: str) -> None:
+    """What takes `examples_of` a page takes all of them: one more, and it fails."""
+    test = RUN_ELSEWHERE[page]
+    takes = re.compile(rf"examples_of\([^()]*\b{re.escape(Path(page).name)}")
+
+    assert takes.search((ROOT / test).read_text("utf-8")), f"{test} does not take all of {page}"
 
 
 @pytest.mark.parametrize(

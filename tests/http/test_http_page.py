@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
 from pystreams.cli.main import pystreams
+from tests.docs.blocks import ROOT, examples_of
 from tests.http.conftest import Served
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "http.md").read_text("utf-8")
 URL = "http://127.0.0.1:8080"
 
 
@@ -21,8 +21,8 @@ def blocks(language: str) -> list[str]:
 
 def test_the_python_of_the_page_asks_a_running_application(filed: Served) -> None:
     asked, asked_of_owners = (
-        block.replace(URL, filed.url).replace("alice", "a").splitlines()
-        for block in blocks("python")
+        block.text.replace(URL, filed.url).replace("alice", "a").splitlines()
+        for block in examples_of(ROOT / "docs" / "http.md")
     )
     known: dict[str, Any] = {}
     exec("\n".join(asked[:3]), known)

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from tests.broker.reading import raise_partitions
-from tests.docs.blocks import ROOT, blocks_of
+from tests.docs.blocks import ROOT, examples_of
 
 PARTITIONS = 4
 
@@ -22,8 +22,9 @@ def main() -> None:
     """Run the page from top to bottom; what it tells to do at the broker is done in its turn."""
     given = json.loads(sys.argv[1])
     names: dict[str, Any] = {"config": given["config"]}
-    topology, export, rescale = (
-        block.text for block in blocks_of(ROOT / "docs" / "repair.md") if block.language == "python"
+    # What is typed at the prompt, the test does that has started this.
+    topology, _, export, rescale = (
+        block.text for block in examples_of(ROOT / "docs" / "repair.md")
     )
 
     def run(block: str) -> None:

@@ -7,6 +7,7 @@ topics, applications, and directories.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ from tests.backfill.in_process import Row
 from tests.backfill.spark.on_spark import write_archive
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import long, produce, read_all
-from tests.docs.blocks import ROOT, blocks_of
+from tests.docs.blocks import ROOT, Block, examples_of
 
 PRODUCTS = [b"tea", b"milk", b"tea", b"tea"]
 
@@ -41,15 +42,14 @@ class Shop:
         records = [(b"customer", product) for product in PRODUCTS]
         produce(broker.bootstrap_servers, topic, records, timestamps_ms=[1000] * len(records))
 
-    def python_of(self, page: Path) -> list[str]:
-        """Return the blocks of a page, with the names and the directories of this shop."""
+    def here(self, blocks: Sequence[Block]) -> list[str]:
+        """Return blocks of a page with the names and the directories of this shop."""
         return [
             block.text.replace('"orders"', f'"{self.topic}"')
             .replace('"sold"', f'"{self.output}"')
             .replace('"shop', f'"{self.name}')
             .replace('"/', f'"{self._directory}/')
-            for block in blocks_of(page)
-            if block.language == "python"
+            for block in blocks
         ]
 
     def run(self, block: str) -> None:
@@ -70,7 +70,7 @@ def test_the_python_of_the_page_of_backfills_gives_what_it_says(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    topology, published, from_archive = shop.python_of(ROOT / "docs" / "backfill.md")
+    topology, published, from_archive = shop.here(examples_of(ROOT / "docs" / "backfill.md"))
 
     shop.run(topology)
     shop.run(published)

@@ -18,7 +18,7 @@ from tests.broker.backfill import repair_page
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets, produce
 from tests.broker.waiting import wait_until
-from tests.docs.blocks import ROOT, blocks_of
+from tests.docs.blocks import ROOT, examples_of
 
 CUSTOMERS = [b"ann", b"bob", b"ann", b"ann"]
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 def examples_of_the_page() -> list[doctest.Example]:
     """Return what the page types at a prompt of Python."""
-    (block,) = (it for it in blocks_of(ROOT / "docs" / "repair.md") if it.language == "pycon")
+    (block,) = (it for it in examples_of(ROOT / "docs" / "repair.md") if it.language == "pycon")
     return doctest.DocTestParser().get_examples(block.text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import subprocess
 import sys
@@ -17,16 +16,16 @@ from pystreams import KafkaStreams, State, StreamsBuilder, serdes
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.docs.blocks import ROOT, examples_of
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
 OUR_LOGGER = logging.getLogger("pystreams")
-PAGE = Path(__file__).parents[3] / "docs" / "embedding.md"
 
 
 def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return [block.text for block in examples_of(ROOT / "docs" / "embedding.md")]
 
 
 def test_the_program_of_the_page_runs_until_it_is_asked_to_stop(

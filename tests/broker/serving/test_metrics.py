@@ -23,7 +23,7 @@ from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.docs.blocks import ROOT, blocks_of
+from tests.docs.blocks import ROOT, examples_of
 from tests.ports import ports_in_a_row
 
 RECORDS = 600
@@ -92,7 +92,7 @@ def config_of(
 
 def told_on_the_page(streams: KafkaStreams) -> dict[str, int]:
     """Return what the Python of docs/metrics.md prints: uncommitted bytes by task."""
-    (block,) = (it for it in blocks_of(ROOT / "docs" / "metrics.md") if it.language == "python")
+    (block,) = examples_of(ROOT / "docs" / "metrics.md")
     with redirect_stdout(StringIO()) as printed:
         exec(block.text, {"streams": streams})
     words = [line.split() for line in printed.getvalue().splitlines()]

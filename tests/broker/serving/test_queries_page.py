@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,22 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.serving.test_queries import Feed, wait_for
 from tests.broker.waiting import DEADLINE_S
-
-PAGE = Path(__file__).parents[3] / "docs" / "queries.md"
+from tests.docs.blocks import ROOT, examples_of
 
 
 def test_the_examples_print_what_the_page_says(
     broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     topic = create_topic("orders")
-    text = PAGE.read_text().replace('"orders"', f'"{topic}"').replace("orders-0", f"{topic}-0")
+    blocks = examples_of(ROOT / "docs" / "queries.md")
+    assert {block.language for block in blocks[1:]} == {"pycon"}
+    program, *shown = (
+        block.text.replace('"orders"', f'"{topic}"').replace("orders-0", f"{topic}-0")
+        for block in blocks
+    )
     feed = Feed(broker, topic)
     for customer in ("alice", "bob", "alice"):
         feed.write(customer)
-    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {
         "settings": {
             "application.id": f"{topic}-app",
@@ -44,7 +46,8 @@ def test_the_examples_print_what_the_page_says(
     try:
         wait_for(streams, counted)
         printed: list[str] = []
-        examples = doctest.DocTestParser().get_doctest(text, names, PAGE.name, str(PAGE), 0)
+        typed = "\n".join(shown)
+        examples = doctest.DocTestParser().get_doctest(typed, names, "queries.md", None, 0)
         results = doctest.DocTestRunner().run(examples, out=printed.append)
     finally:
         streams.close(DEADLINE_S)
