@@ -107,10 +107,16 @@ def test_records_of_one_that_is_many_are_all_called_few_at_a_time() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=12), st.booleans())
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=12),
+    st.booleans(),
+    st.none() | st.tuples(st.integers(1, 5), st.integers(1, 5)),
+)
 def test_results_of_a_key_keep_their_order_however_long_calls_take(
-    records: list[tuple[str, int]], ordered: bool
+    records: list[tuple[str, int]], ordered: bool, batches: tuple[int, int] | None
 ) -> None:
+    """Between two batches too."""
+
     async def slow(value: str) -> str:
         await asyncio.sleep(int(value.split()[1]) / 1000)
         return value
@@ -119,7 +125,12 @@ def test_results_of_a_key_keep_their_order_however_long_calls_take(
     many = builder.stream("in", **STRINGS).flat_map(
         lambda _, __: [(key, f"{number} {ms}") for number, (key, ms) in enumerate(records)]
     )
-    many.map_values_async(slow, ordered=ordered, max_in_flight=5).to("out", **STRINGS)
+    if batches is not None:
+        many = many.map_values_batch(list, max_batch=batches[0])
+    called = many.map_values_async(slow, ordered=ordered, max_in_flight=5)
+    if batches is not None:
+        called = called.map_values_batch(list, max_batch=batches[1])
+    called.to("out", **STRINGS)
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("k", "v")
         out = driver.create_output_topic("out", serdes.STRING, serdes.STRING).read_key_values()

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pystreams import ProcessingError, StreamsBuilder, TopologyError, serdes
 from tests.runtime.running_task import RunningTask
@@ -53,6 +55,48 @@ def test_a_call_gets_no_more_than_it_may() -> None:
     batching(noting, max_batch=2).run(*(("k", "x", 1) for _ in range(5)))
 
     assert sizes == [2, 2, 1]
+
+
+@settings(deadline=None)
+@given(
+    keys=st.lists(st.sampled_from("abc"), max_size=20),
+    bad=st.sets(st.integers(0, 19)),
+    max_batch=st.integers(1, 6),
+    runs=st.lists(st.integers(1, 5), min_size=20, max_size=20),
+    second_batch=st.none() | st.integers(1, 6),
+)
+def test_each_record_comes_out_once_in_the_order_of_all_however_runs_and_batches_split(
+    keys: list[str], bad: set[int], max_batch: int, runs: list[int], second_batch: int | None
+) -> None:
+    """Of calls that fail too, and through a second batch."""
+    sizes: list[int] = []
+
+    def strict(values: list[str]) -> list[str]:
+        sizes.append(len(values))
+        if any(int(value) in bad for value in values):
+            raise ValueError(values)
+        return values
+
+    builder = StreamsBuilder()
+    mapped = builder.stream("in", **STRINGS).map_values_batch(strict, max_batch=max_batch)
+    if second_batch is not None:
+        mapped = mapped.map_values_batch(upper, max_batch=second_batch)
+    mapped.to("out", **STRINGS)
+    running = RunningTask(builder.build())
+    running.read(*((key, str(number), number) for number, key in enumerate(keys)))
+
+    for limit in runs:
+        run = running.task.next_run(limit)
+        if run is not None:
+            running.task.process(run)
+    running.task.settle()
+
+    assert max(sizes, default=0) <= max_batch
+    assert written(running) == [
+        (key.encode(), b"%d" % number, number)
+        for number, key in enumerate(keys)
+        if number not in bad
+    ]
 
 
 def test_with_key_the_function_is_given_keys_and_values() -> None:
