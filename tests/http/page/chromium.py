@@ -19,6 +19,7 @@ from tests.broker.waiting import wait_until
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _ANSWER_S = 60.0
+_PHONE = 390
 
 
 class Chromium:
@@ -126,6 +127,18 @@ class Chromium:
             deviceScaleFactor=1,
             mobile=width < 700,
         )
+
+    def fits_a_phone(self) -> bool:
+        """Return whether nothing has to be scrolled sideways on a phone; leaves it as it was."""
+        self.look(width=_PHONE, height=844)
+        width = self.evaluate("document.documentElement.scrollWidth")
+        self.look()
+        return bool(width <= _PHONE)
+
+    def style(self, selector: str, name: str) -> str:
+        """Return what a property of an element's style has come to, as the browser draws it."""
+        found = f"getComputedStyle(document.querySelector({json.dumps(selector)}))"
+        return str(self.evaluate(f"{found}[{json.dumps(name)}]"))
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Write a picture of what is on the screen, or of the whole page."""

@@ -55,6 +55,34 @@ def topology(words: str, pairs: str) -> Topology:
     return builder.build()
 
 
+def looks_right(chromium: Chromium) -> None:
+    """The slowest node stands out and the ground is as the scheme has it; it fits a phone."""
+    drawn = {}
+    for scheme in ("light", "dark"):
+        chromium.look(scheme=scheme)
+        assert chromium.style("svg .slowest", "strokeWidth") == "2px"
+        drawn[scheme] = [
+            chromium.style(selector, name)
+            for selector, name in (
+                ("body", "backgroundColor"),
+                ("svg .slowest", "fill"),
+                ("svg .slowest", "stroke"),
+            )
+        ]
+    assert drawn == {
+        "light": ["rgb(247, 247, 245)", "rgb(251, 241, 220)", "rgb(154, 103, 0)"],
+        "dark": ["rgb(18, 22, 26)", "rgb(54, 44, 22)", "rgb(224, 176, 74)"],
+    }
+    others = "svg rect:not(.slowest):not(.source):not(.sink)"
+    assert chromium.style(others, "stroke") not in {stroke for _, _, stroke in drawn.values()}
+    chromium.look()
+    picture_is_wide = "document.querySelector('#topology svg').getBoundingClientRect().width > 700"
+    for shown in ("#tasks tbody tr", "#stores tbody tr", "#topology svg"):
+        assert chromium.evaluate(f"document.querySelector('{shown}') !== null")
+    assert chromium.evaluate(picture_is_wide)
+    assert chromium.fits_a_phone()
+
+
 def test_the_slowest_node_is_marked_and_nodes_have_their_shares_of_the_time(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,
@@ -92,6 +120,7 @@ def test_the_slowest_node_is_marked_and_nodes_have_their_shares_of_the_time(
         )
         assert chromium.evaluate(SLOW_BOX) == ["slow"]
         assert "slowest: slow, " in chromium.text("#topology figcaption .slow")
+        looks_right(chromium)
         first, *others = chromium.evaluate(ROWS)
         assert first[:2] == ["slow", "0"]
         assert 50 < float(first[2].rstrip("%")) < 100

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES = 2000
 SECRET = "hunter-23"
-PHONE = 390
 IS_OPEN = "document.querySelector('#troubles pre').checkVisibility()"
 
 
@@ -74,14 +73,6 @@ def causes_known(streams: KafkaStreams) -> list[list[str]]:
     ]
 
 
-def fits_a_phone(chromium: Chromium) -> bool:
-    """Return whether nothing has to be scrolled sideways on a phone; leaves it as it was."""
-    chromium.look(width=PHONE, height=844)
-    width = chromium.evaluate("document.documentElement.scrollWidth")
-    chromium.look()
-    return bool(width <= PHONE)
-
-
 def test_a_function_that_blocks_is_shown_with_its_stack_until_it_goes_on(
     broker: DevelopmentBroker,
     create_topic: CreateTopic,
@@ -128,7 +119,7 @@ def test_a_function_that_blocks_is_shown_with_its_stack_until_it_goes_on(
             since = chromium.text("#troubles .since")
             chromium.wait_for(f"document.querySelector('#troubles .since').innerText !== '{since}'")
             assert chromium.evaluate(IS_OPEN)
-            assert fits_a_phone(chromium)
+            assert chromium.fits_a_phone()
         finally:
             answered.set()
         chromium.wait_for("document.querySelector('#troubles').innerText === ''")
@@ -192,7 +183,7 @@ def test_dead_letters_are_shown_by_topic_with_their_last_causes(
         for topic, letters in told.items():
             chromium.wait_for_text("#letters", f"{topic}\n{letters.records} record")
         text = chromium.text("#letters")
-        fits = fits_a_phone(chromium)
+        fits = chromium.fits_a_phone()
 
     assert told.keys() == {unread, failed}
     assert {(cause.stage, cause.where) for cause in told[failed].causes} == {
