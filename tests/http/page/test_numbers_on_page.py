@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pystreams import KafkaStreams, StreamsBuilder, serdes
-from pystreams.http.page.quantities import UNKNOWN, count, moment, size
+from pystreams.http.page.quantities import ago, count, milliseconds, moment, size
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
 
 WORDS = 60
+AGE_MS = 60_000
+LATE_MS = (0, 500, 1000, 1500, 2000)
+"""How old what a page shows may be."""
 FACTS = "[...document.querySelectorAll('#head .facts div')].map(one => one.innerText.split('\\n'))"
 CARDS = (
     "[...document.querySelectorAll('#numbers .number')].map(card => "
@@ -74,7 +78,8 @@ class Gated:
 
     def write(self) -> None:
         words = [(b"k%d" % (number % 7), b"w") for number in range(WORDS)]
-        produce(self._servers, self.words, words, timestamps_ms=[1_000] * WORDS)
+        written_ms = round(time.time() * 1000) - AGE_MS
+        produce(self._servers, self.words, words, timestamps_ms=[written_ms] * WORDS)
 
     def open(self) -> None:
         self._gate.release(10 * WORDS)
@@ -120,6 +125,15 @@ def test_what_waits_and_how_far_the_task_has_come(gated: Gated, chromium: Chromi
         up = facts["Up"]
         chromium.wait_for(f"Object.fromEntries({FACTS}).Up !== '{up}'")
 
+        def is_of_now(row: list[str], task: TaskMetadata) -> bool:
+            assert task.lag_ms is not None
+            now_ms = round(time.time() * 1000)
+            return (
+                task.lag_ms >= AGE_MS
+                and row[3] in {milliseconds(task.lag_ms - late_ms) for late_ms in LATE_MS}
+                and row[6] in {ago(task.progressed_ms, now_ms - late_ms) for late_ms in LATE_MS}
+            )
+
         def shown() -> bool:
             task = gated.task()
             (row,) = chromium.evaluate(ROWS.format("#tasks"))
@@ -130,7 +144,7 @@ def test_what_waits_and_how_far_the_task_has_come(gated: Gated, chromium: Chromi
                 moment(task.stream_time_ms),
                 "StreamThread-1",
                 f"{gated.words}-0",
-            ] and UNKNOWN not in (row[3], row[6])
+            ] and is_of_now(row, task)
 
         wait_until(shown, "the task", told=lambda: f"{chromium.text('#tasks')} {gated.task()}")
         lag = streams.statistics().lag_records

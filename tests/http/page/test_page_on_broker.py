@@ -2,95 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from math import isnan
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
 from confluent_kafka import Consumer
 
 from pystreams import (
     KafkaStreams,
-    State,
     StateRestoreListener,
-    StreamsBuilder,
-    Topology,
-    serdes,
 )
 from pystreams.http.page.quantities import UNKNOWN, milliseconds
-from pystreams.http.server import HttpOptions, HttpServer
 from pystreams.metrics import MetricName
 from pystreams.metrics.definitions import STATE_GROUP, TASK_GROUP
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.page.chromium import Chromium
-
-if TYPE_CHECKING:
-    from pystreams.broker import DevelopmentBroker
+from tests.http.page.word_counting import Application, processed_all, rows_of, value_of
 
 WORDS = ["calm", "sea", "calm", "boat", "calm"]
-
-
-class Application:
-    """An application that counts words, and may be started again, elsewhere on the disk as well."""
-
-    def __init__(
-        self, broker: DevelopmentBroker, name: str, topics: tuple[str, str], place: Path
-    ) -> None:
-        self._servers, self._name, self._place = broker.bootstrap_servers, name, place
-        self.words, self.counts = topics
-
-    def topology(self) -> Topology:
-        builder = StreamsBuilder()
-        words = builder.stream(self.words, key_serde=serdes.STRING, value_serde=serdes.STRING)
-        by_word = words.map_values(_refuse_poison).group_by(
-            lambda _, word: word, key_serde=serdes.STRING, value_serde=serdes.STRING
-        )
-        counts = by_word.count(name="counts").to_stream()
-        counts.to(self.counts, key_serde=serdes.STRING, value_serde=serdes.LONG)
-        return builder.build()
-
-    @contextlib.contextmanager
-    def served(
-        self,
-        state: str = "first",
-        listener: StateRestoreListener | None = None,
-        token: str | None = None,
-        level: str = "INFO",
-        server: str = "",
-    ) -> Iterator[tuple[KafkaStreams, str]]:
-        config = {
-            "application.id": self._name,
-            "bootstrap.servers": self._servers,
-            "state.dir": str(self._place / state),
-            "commit.interval.ms": 200,
-            "metrics.recording.level": level,
-            "application.server": server,
-        }
-        streams = KafkaStreams(self.topology(), config)
-        if listener is not None:
-            streams.set_global_state_restore_listener(listener)
-        with HttpServer(streams, HttpOptions(port=0, token=token)) as shown:
-            streams.start()
-            try:
-                yield streams, shown.url
-            finally:
-                streams.close()
-
-    def write(self, *words: str) -> None:
-        produce(self._servers, self.words, [(b"k", word.encode()) for word in words])
-
-
-def _refuse_poison(word: str) -> str:
-    if word == "poison":
-        raise ValueError("this word can't be counted")
-    return word
+TEXTS_OF_EDGES = "[...document.querySelectorAll('svg .rate')].map(text => text.textContent)"
 
 
 class HoldingListener(StateRestoreListener):
@@ -102,23 +35,6 @@ class HoldingListener(StateRestoreListener):
     def on_batch_restored(self, *_: Any) -> None:
         self.held.set()
         assert self.go_on.wait(DEADLINE_S)
-
-
-@pytest.fixture
-def application(
-    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
-) -> Application:
-    topics = create_topic("words", partitions=2), create_topic("counts", partitions=2)
-    return Application(broker, unique_name, topics, tmp_path / "state")
-
-
-TEXTS_OF_EDGES = "[...document.querySelectorAll('svg .rate')].map(text => text.textContent)"
-
-
-def value_of(streams: KafkaStreams, name: str) -> float:
-    """Return the sum of a metric over all that it is measured on."""
-    values = [value for key, value in streams.metrics().items() if key.name == name]
-    return sum(value for value in values if not isinstance(value, str))
 
 
 def highest_of(streams: KafkaStreams, name: str) -> float:
@@ -144,15 +60,6 @@ def number_of_edges(streams: KafkaStreams) -> int:
     return sum(len(node.successors) for part in parts for node in part.nodes)
 
 
-def rows_of(chromium: Chromium, section: str) -> list[list[str]]:
-    """Return the cells of a table."""
-    found: list[list[str]] = chromium.evaluate(
-        f"[...document.querySelectorAll('{section} tbody tr')].map(row => "
-        "[...row.cells].map(cell => cell.innerText))"
-    )
-    return found
-
-
 def shows_the_metrics(chromium: Chromium, streams: KafkaStreams) -> bool:
     """Return whether the page has the metrics as they are, and all words are committed."""
     p99_ms, entries = (
@@ -169,17 +76,6 @@ def shows_the_metrics(chromium: Chromium, streams: KafkaStreams) -> bool:
         and f"{average}\n\non average; {longest} at most" in chromium.text("#numbers")
         and store[3] == f"up to {entries:,.0f}"
         and store[4] == "0 B"
-    )
-
-
-def processed_all(streams: KafkaStreams, number: int) -> None:
-    wait_until(
-        lambda: (
-            streams.state is State.RUNNING
-            and streams.statistics().processed_records >= number
-            and streams.statistics().lag_records == 0
-        ),
-        "all is processed",
     )
 
 
@@ -355,7 +251,9 @@ def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(
 def test_when_it_fails_it_shows_the_error_and_the_line_that_was_logged(
     application: Application, chromium: Chromium
 ) -> None:
+    application.write(*WORDS)
     with application.served() as (streams, url):
+        processed_all(streams, 2 * len(WORDS))
         chromium.open(url)
         chromium.wait_for_text("#head .state", "RUNNING")
         application.write("poison")
@@ -364,8 +262,19 @@ def test_when_it_fails_it_shows_the_error_and_the_line_that_was_logged(
         chromium.wait_for_text("#head .error", str(streams.error).splitlines()[0])
         chromium.wait_for_text("#lines .is-error", "this word can't be counted")
         assert f"{application.words}-" in chromium.text("#lines .is-error")
-        assert " offset 0" in chromium.text("#lines .is-error")
+        assert f" offset {len(WORDS)}" in chromium.text("#lines .is-error")
         chromium.wait_for_text("#tasks", "No tasks: the application is ERROR.")
+        # What it was is shown still.
+        done = streams.statistics().processed_records
+        assert done >= len(WORDS)
+        chromium.wait_for_text("#numbers", f"{done} processed")
+        assert chromium.evaluate("document.querySelectorAll('#numbers .number').length") == 6
+        boxes = "document.querySelectorAll('#topology svg g').length"
+        parts = streams.topology.describe().subtopologies
+        assert chromium.evaluate(boxes) == sum(len(part.nodes) for part in parts)
+        assert chromium.text("#topology").count("no task in this process") == len(parts)
+        (store,) = rows_of(chromium, "#stores")
+        assert (store[0], store[2]) == ("counts", "0")
 
 
 def test_without_scripts_it_is_a_page_of_the_moment(
