@@ -8,11 +8,9 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
-from pyarrow import parquet
 
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.records.consume import consume
@@ -318,6 +316,9 @@ def test_a_store_behind_a_repartition_topic_is_named_as_one_of_which_nothing_is_
 
 
 def test_over_an_export_the_slice_begins_where_its_input_ends(shop: Shop) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
     shop.file.write_text(WITHOUT_REPARTITION.format(name=shop.name))
     shop.create_topics(partitions=1)
     shop.order(range(10))
