@@ -62,6 +62,18 @@ def test_a_commit_that_succeeds_gives_others_their_time_anew_but_not_their_patie
     assert [order.gives_up(silent_s) for silent_s in (0.4, 0.5)] == [False, True]
 
 
+def test_a_silence_that_a_commit_has_ended_early_does_not_count_later() -> None:
+    clock = ManualClock()
+    order = StopOrder(threading.Event(), clock)
+    order.give()
+    order.note_silence()
+    clock.advance_ms(1000)
+    order.note_answer()
+    clock.advance_ms(12_000)
+
+    assert (order.has_no_time_left, order.gives_up(2.9)) == (False, False)
+
+
 def test_a_commit_that_succeeds_before_any_silence_leaves_slow_brokers_their_patience() -> None:
     order = order_given(ago_s=11)
     order.note_answer()

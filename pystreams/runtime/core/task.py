@@ -73,10 +73,9 @@ class StreamTask:
     ) -> None:
         self._was_kept = state is not None
         state = state or state_of_task(task_id, plan, subtopology, partitions, settings)
-        self.task_id = task_id
+        self.task_id, self.state = task_id, TaskState.CREATED
         self.record, self.time, self.partitions = state.record, state.time, state.partitions
         self.growth = GrowthEstimate(len(subtopology.stores))
-        self.state = TaskState.CREATED
         self.trouble: Trouble | None = None
         self._plan, self._subtopology = plan, subtopology
         self._settings, self._known_lag = settings, known_lag
@@ -179,8 +178,7 @@ class StreamTask:
         queue.now_ms = self.time.now_ms
         self.counts.nodes.call(queue.node, queue.add, messages)
         self._operators.idle_input.heard(queue.now_ms)
-        topic = partition.topic
-        consumed = self.counts.consumed
+        topic, consumed = partition.topic, self.counts.consumed
         consumed[topic] = consumed.get(topic, 0) + len(messages)
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
@@ -326,10 +324,12 @@ class StreamTask:
     def settle(self) -> None:
         """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
         self._operators.async_calls.waited_s = 0.0
+        began_ms = self._operators.monotonic_ms()
         self.flush_caches()
         while self.held and self.held.retry_at_ms is None:
             self.held.settle()
             self.flush_caches()
+        self.held.commit_waits(began_ms)
 
     @tells_trouble
     def post_commit(self) -> None:

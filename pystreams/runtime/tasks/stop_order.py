@@ -81,11 +81,12 @@ class StopOrder:
     def note_answer(self) -> None:
         """Take note that a commit has succeeded.
 
-        Where brokers were silent, others get their time anew. The 3 s are over for good: of
+        Where brokers were silent, others get their time anew. Late, the 3 s are over for good: of
         hundreds of producers some may have a coordinator that answers, and some one that does not.
         """
         if self._silent_since_ms < math.inf:
-            self._silent_since_ms = self._clock.monotonic_ms()
+            is_late = self._left_s(_COMMITS_FOR_S) <= 0
+            self._silent_since_ms = self._clock.monotonic_ms() if is_late else math.inf
 
     @property
     def has_no_time_left(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -407,6 +408,42 @@ def test_calls_that_wait_for_answers_take_no_time_from_a_record_that_fails_later
     assert service.calls == 4
     assert app.broker.committed_records("dead") == []
     assert len(app.broker.committed_records("out")) == 3
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_a_record_that_fails_while_a_commit_waits_for_answers_has_what_the_commit_has_left(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """Of 3.1 s an answer takes 1.5, and each call 0.9."""
+    app = Application(tmp_path, guarantee, producer_transaction_timeout_ms=4000)
+    app.broker.create_topic("dead", 1)
+    calls: Counter[str] = Counter()
+
+    async def answered(value: str) -> str:
+        calls["answered"] += 1
+        app.clock.advance_ms(1500 if value == "slow" else 0)
+        return value
+
+    def refused(value: str) -> str:
+        if value == "slow":
+            calls["refused"] += 1
+            app.clock.advance_ms(900)
+            raise TimeoutError("no answer")
+        return value
+
+    builder = StreamsBuilder()
+    strings: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    answers = builder.stream("in", **strings).map_values_async(answered, timeout_ms=2000)
+    retry = Retry(on=TimeoutError, max=3, backoff_ms=100)
+    answers.map_values(refused, retry=retry).to("out", **strings)
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    for value in (b"quick", b"slow"):  # The second is asked for when a commit waits for it.
+        app.broker.produce("in", b"k", value, app.clock.now_ms())
+    app.run_until_processed(process)
+
+    assert calls == {"answered": 2, "refused": 1}
+    assert [attempts_of(letter) for letter in app.broker.committed_records("dead")] == [1]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -87,6 +87,15 @@ class HeldRecords:
         """Send on everything, waiting for it; but not for a time."""
         self._let_go(lambda holder: holder.settle())
 
+    def commit_waits(self, since_ms: int) -> None:
+        """Let what is to be called again be over in time for a commit.
+
+        Args:
+            since_ms: When it began to settle (monotonic ms).
+        """
+        if self.retrying_since_ms is not None:
+            self.retrying_since_ms = min(self.retrying_since_ms, since_ms)
+
     def discard(self) -> None:
         """Forget everything."""
         for holder in self._holders:
