@@ -179,3 +179,5 @@ def test_the_command_takes_what_it_is_given(workload: str, tmp_path: Path) -> No
     assert config.overrides["sasl.password"] == "secret"
     own_identity = config.overrides.get("consumer.group.instance.id")
     assert own_identity == ("orders-2" if workload == "StatefulSet" else None)
+    session_ms = config.overrides.get("consumer.session.timeout.ms")
+    assert session_ms == (None if workload == "StatefulSet" else "10000")
