@@ -76,7 +76,7 @@ counted.to_stream(lambda key, _: f"{{key.key}} at {{key.window.start}}").to(
     "{name}-sold", value_serde=serdes.LONG
 )
 """
-_START_MS = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 
 
 class Shop:
@@ -100,7 +100,7 @@ class Shop:
         writer = writer_of(self.servers, f"{self.name}-orders")
         for number in numbers:
             order = json.dumps({"total": number, "of": f"good {number % 3}"})
-            time_ms = _START_MS + 1000 * number
+            time_ms = START_MS + 1000 * number
             writer.write(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
         writer.flush()
 
@@ -167,7 +167,7 @@ def test_over_the_state_that_was_there_it_goes_on_as_the_live_application_did(sh
     before = shop.written("sold")
     state = str(shop.directory / "state")
     shop.order(range(30, 45))
-    options = ("--state", state, "--from", str(_START_MS + 30_000))
+    options = ("--state", state, "--from", str(START_MS + 30_000))
     answer = shop.replay(*options)
     lines = shop.replayed(*options, "--show", "1000")
     unsaid = shop.replay("--state", state)
@@ -231,7 +231,7 @@ def test_of_stores_flushed_at_different_moments_the_slice_begins_at_the_oldest(s
     shop.order(range(20, 25))
     state = ("--state", str(shop.directory / "state"))
     lines, told = shop.replayed(*state, "--show", "100"), shop.replay(*state).stderr
-    late = shop.replay(*state, "--from", str(_START_MS + 22_000)).stderr
+    late = shop.replay(*state, "--from", str(START_MS + 22_000)).stderr
     shop.run_until(totals=0, sold=25)
 
     assert _summary(lines)["records"] == 15
@@ -325,7 +325,7 @@ def test_over_an_export_the_slice_begins_where_its_input_ends(shop: Shop) -> Non
     export, input_topic = shop.directory / "exported", f"{shop.name}-orders"
     (export / "of-customers").mkdir(parents=True)
     customers = [f"c{number}" for number in range(5)]
-    times = pa.array([_START_MS * 1000] * 5, pa.timestamp("us", "UTC"))
+    times = pa.array([START_MS * 1000] * 5, pa.timestamp("us", "UTC"))
     columns = {"partition": [0] * 5, "key": customers, "value": [2] * 5, "timestamp": times}
     parquet.write_table(pa.table(columns), export / "of-customers" / "part.parquet")
     covered = {"source_offsets": {f"{input_topic}-0": 10}, "exact": True}
@@ -378,7 +378,7 @@ def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> Non
         ("c1", 1),
         ("c1", 6),
     ]
-    assert records[0]["timestamp"] == _START_MS + 1000
+    assert records[0]["timestamp"] == START_MS + 1000
     changes = [line["change"] for line in lines if "change" in line]
     # All orders are counted: good 1 has one of another customer before this one's, good 0 two.
     assert [(it["store"], it["key"], it["old"], it["new"]) for it in changes] == [
@@ -438,7 +438,7 @@ def test_text_shows_a_line_a_hop_below_the_record_it_comes_of(shop: Shop) -> Non
 def test_the_slice_begins_and_ends_by_the_time_of_records(shop: Shop) -> None:
     shop.create_topics()
     shop.order(range(10))
-    bounds = ("--from", "2023-11-14T22:13:22Z", "--to", str(_START_MS + 5000))
+    bounds = ("--from", "2023-11-14T22:13:22Z", "--to", str(START_MS + 5000))
     lines = shop.replayed(*bounds, "--show", "100")
 
     totals = [value for _, value in shop.would_write(lines, "totals")]
