@@ -21,6 +21,8 @@ pytestmark = pytest.mark.broker
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 PASSWORD = "not-to-be-told"
+NO_TEXT = b"\xff"
+"""A value that can't be read: its record goes to the dead letter queue."""
 AT_ONCE = 2
 
 
@@ -37,7 +39,7 @@ def permissions(row: tuple[str, str, str], application: str) -> list[Permission]
     operation, resource, name = row
     resource = resource.upper().replace(" ", "_")
     if name.startswith("each"):
-        topics = {"READ": ("names", "in"), "WRITE": ("out",)}[operation]
+        topics = {"READ": ("names", "in"), "WRITE": ("out", "dead")}[operation]
         return [Permission(operation, resource, f"{application}.{topic}") for topic in topics]
     prefixed = name.startswith("prefix ")
     own = re.sub(r"^(?:prefix )?`orders(-?)`$", rf"{application}\1", name)
@@ -54,10 +56,10 @@ def started(
     secured.set_password(user, PASSWORD)
     own = [permission for row in listed() for permission in permissions(row, name)]
     secured.grant(user, [permission for permission in own if permission != left_out])
-    for stem in ("names", "in", "out"):
+    for stem in ("names", "in", "out", "dead"):
         secured.create_topic(f"{name}.{stem}")
     produce(secured.plaintext, f"{name}.names", [(b"a", b"alice")])
-    produce(secured.plaintext, f"{name}.in", [(b"a", b"1")])
+    produce(secured.plaintext, f"{name}.in", [(b"a", b"1"), (b"a", NO_TEXT)])
     topology = directory / "orders.py"
     topology.write_text(TOPOLOGY.replace("{name}-", f"{name}."))
     settings = {
@@ -69,6 +71,8 @@ def started(
         "processing.guarantee": guarantee,
         "commit.interval.ms": 100,
         "repartition.purge.interval.ms": 100,
+        "errors.dead.letter.queue.topic.name": f"{name}.dead",
+        "deserialization.exception.handler": "continue",
     }
     with (
         Application(name, directory, topology, settings) as application,
@@ -85,6 +89,7 @@ def test_an_application_needs_no_more_than_is_listed(
     directory.mkdir()
     with started(secured, directory, None, guarantee) as (running, name):
         running.wait_until(lambda: read_all(secured.plaintext, f"{name}.out"), "output")
+        running.wait_until(lambda: read_all(secured.plaintext, f"{name}.dead"), "a dead letter")
         running.stop()
         # On a machine that stands still there may be other warnings.
         loud = [line for line in running.lines() if line.get("level") in {"warning", "error"}]
