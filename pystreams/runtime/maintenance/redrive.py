@@ -316,7 +316,7 @@ def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int 
     if topic is None or _text(told.get(HEADER_OFFSET)) in {None, "-1"}:
         return "no source record: of a punctuation, or of a record cache"
     if topic not in counts:
-        return f"its topic {topic} does not exist"
+        return f"its topic {topic} does not exist, or may not be seen: then grant WRITE on it"
     partition = told.get(HEADER_PARTITION) or b""
     known = partition in {b"%d" % number for number in range(counts[topic])}
     return topic, int(partition) if known else None

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from pystreams.runtime.core.failures.dead_letters import (
+    HEADER_EXCEPTION,
+    HEADER_OFFSET,
+    HEADER_PARTITION,
+    HEADER_TOPIC,
+)
 from tests import names
 from tests.broker.application import Application, Running
 from tests.broker.reading import produce, read_all, topics_of
 from tests.broker.security.secured_broker import Permission, SecuredBroker
-from tests.broker.security.test_every_client import TOPOLOGY
+from tests.broker.security.test_every_client import COMMAND_LIMIT_S, TOPOLOGY
+from tests.broker.waiting import DEADLINE_S
 from tests.variants import first_of
 
 pytestmark = pytest.mark.broker
@@ -151,6 +162,80 @@ def test_a_right_to_write_that_is_taken_away_for_a_time_costs_no_record(
 
     assert "grant WRITE on" in told
     assert "production.exception.handler" not in told
+
+
+REDRIVE = [
+    Permission("READ", "TOPIC", "{queue}"),
+    Permission("WRITE", "TOPIC", "{queue}"),
+    Permission("WRITE", "TOPIC", "{source}"),
+    Permission("WRITE", "TRANSACTIONAL_ID", "pystreams-redrive-{queue}"),
+    Permission("READ", "GROUP", "pystreams-dlq"),
+]
+"""The rows of the page for `dlq redrive`, run without an `application.id`."""
+
+
+def redrive(
+    secured: SecuredBroker, left_out: Permission | None, directory: Path
+) -> tuple[subprocess.CompletedProcess[str], str, str]:
+    """Redrive a letter as a user who has these permissions but one; returns queue and source."""
+    name = names.unique_name("redriven")
+    user, queue, source = f"user-of-{name}", f"{name}.dead", f"{name}.in"
+    secured.set_password(user, PASSWORD)
+    for topic in (queue, source):
+        secured.create_topic(topic)
+    secured.grant(
+        user,
+        [
+            replace(own, name=own.name.format(queue=queue, source=source))
+            for own in REDRIVE
+            if own != left_out
+        ],
+    )
+    origin = [(HEADER_TOPIC, source), (HEADER_PARTITION, "0"), (HEADER_OFFSET, "0")]
+    writer = Producer({"bootstrap.servers": secured.plaintext})
+    headers: list[tuple[str, str | bytes | None]] = [(HEADER_EXCEPTION, "TimeoutError"), *origin]
+    writer.produce(queue, b"late", b"k", headers=headers)
+    assert writer.flush(DEADLINE_S) == 0
+    file = directory / "redrive.properties"
+    settings = {
+        "bootstrap.servers": secured.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    words = ("dlq", "redrive", queue, "--config", str(file))
+    done = subprocess.run(
+        [sys.executable, "-m", "pystreams", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_LIMIT_S,
+    )
+    return done, queue, source
+
+
+def test_a_redrive_needs_no_more_than_is_listed(secured: SecuredBroker, tmp_path: Path) -> None:
+    done, _, source = redrive(secured, None, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert [message.value() for message in read_all(secured.plaintext, source)] == [b"late"]
+
+
+@pytest.mark.parametrize("missing", REDRIVE, ids=lambda own: f"{own.operation} {own.name}")
+def test_a_permission_that_a_redrive_misses_is_named(
+    secured: SecuredBroker, tmp_path: Path, missing: Permission
+) -> None:
+    done, queue, source = redrive(secured, missing, tmp_path)
+
+    told = done.stdout + done.stderr
+    name = missing.name.format(queue=queue, source=source)
+    assert name in told
+    assert re.search(rf"\b{missing.operation}\b", told.rpartition("grant ")[2]), told
+    # Topics that nobody lets it see are as good as gone: their letters are left.
+    assert (done.returncode == 0) == (name == source), told
+    assert not read_all(secured.plaintext, source)
 
 
 LEFT_OUT = [(row, place) for row in listed() for place in range(len(permissions(row, "orders")))]
