@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED
 from rocksdict import Options, Rdict
 from structlog.testing import capture_logs
 
@@ -34,6 +35,8 @@ GOLDEN = Path(__file__).parent.parent / "parity" / "golden" / "stores"
 NAMES = changelog("names", "shop")
 TOTALS = changelog("totals", "shop")
 JavaState = Callable[[str], Path]
+UNKNOWN = [-4, OFFSET_END, OFFSET_BEGINNING, OFFSET_STORED, OFFSET_INVALID, -2000, -2005]
+"""Kafka Streams' sign, and librdkafka's: the last two are "so many before the end"."""
 
 
 @pytest.fixture
@@ -218,9 +221,10 @@ def test_a_position_the_store_has_is_not_replaced_by_an_older_file(tmp_path: Pat
     assert seen["files"] == []
 
 
-def test_an_unknown_offset_is_restored_from_the_beginning(tmp_path: Path) -> None:
-    write_metadata(tmp_path, "names", {str(NAMES).encode(): pack_long(-4)})
-    write_checkpoint(tmp_path / ".checkpoint", {TOTALS: None})
+@pytest.mark.parametrize("offset", UNKNOWN)
+def test_an_unknown_offset_is_restored_from_the_beginning(tmp_path: Path, offset: int) -> None:
+    write_metadata(tmp_path, "names", {str(NAMES).encode(): pack_long(offset)})
+    (tmp_path / ".checkpoint").write_text(f"0\n1\n{TOTALS.topic} 0 {offset}\n")
 
     assert look(tmp_path)["next"] == {NAMES.topic: None, TOTALS.topic: None}
 

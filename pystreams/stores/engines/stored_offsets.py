@@ -53,7 +53,7 @@ def stored_state(task_directory: Path, store: str, changelog: TopicPartition) ->
     offset = OFFSET_UNKNOWN if packed is None else int(unpack_long(packed)[0])
     filled = holds_entries(store, directory)
     return StoredState(
-        None if offset == OFFSET_UNKNOWN else offset,
+        offset if offset >= 0 else None,
         identity_noted(metadata.get(CHANGELOG_ID)),
         filled,
         not filled and not tells_of_data(metadata),

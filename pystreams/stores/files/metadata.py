@@ -121,7 +121,7 @@ class StoreMetadata:
         if packed is None:
             return None
         offset: int = unpack_long(packed)[0]
-        return None if offset == OFFSET_UNKNOWN else offset
+        return offset if offset >= 0 else None
 
     def committed_sequence(self) -> int:
         """Return the last number that a put was given before the last commit with data, or 0."""
