@@ -18,7 +18,7 @@ from tests.simulation.applications import (
     running_tasks,
     stored_counts,
 )
-from tests.simulation.members.keeping_warm import application, caught_up, keys, settle, step
+from tests.simulation.members.keeping_warm import application, caught_up, keys, settle, step, wait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,3 +186,46 @@ def test_a_standby_of_a_table_with_a_cache_takes_over_with_nothing_lost(
     assert dict(app.outputs()) == dict.fromkeys(keys(60), 4)
     assert stored_counts(first) == dict.fromkeys(keys(60), 4)
     first.stop()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize("disks", ["one disk", "a disk each"])
+@pytest.mark.parametrize("slow", ["commit_transaction", "unlock"])
+def test_a_member_put_out_while_it_gives_up_partitions_costs_one_rebalance_and_no_count(
+    tmp_path: Path, slow: str, disks: str, incremental: bool, guarantee: str
+) -> None:
+    """The others wait for what it holds on their disk, and it for nobody: all go on at once."""
+    app = Application(
+        tmp_path, guarantee, partitions=4, incremental=incremental, commit_interval_ms=2000
+    )
+    first = app.process("p0")
+    second = app.process("p1", disk=first.disk if disks == "one disk" else None)
+    first.start()
+    app.feed(*keys(40))
+    until(app, lambda: len(running_tasks(first)) == 4, first)
+    step(first)
+    seen: list[int] = []
+
+    def meanwhile() -> None:
+        """Outlast the time in which a member is to poll; the other one is given everything."""
+        app.feed(*keys(40))
+        wait(app, second, ms=5000)
+        seen.append(app.broker.group.generation)
+
+    first.stand_still(slow, meanwhile)
+    second.start()
+    until(app, lambda: bool(seen), first, second)
+    app.feed(*keys(40))
+    app.run_until_processed(first, second)
+
+    trace = app.faults.trace
+    at = next(number for number, line in enumerate(trace) if "stands still" in line)
+    assert any("app-p0" in line and "revoked" in line for line in trace[:at])
+    assert sum("broker member" in line for line in trace) == 1
+    assert app.broker.group.generation <= seen[0] + 2
+    assert len(running_tasks(first)) == len(running_tasks(second)) == 2
+    counts = [(key, count) for key in keys(40) for count in (1, 2, 3)]
+    assert sorted(app.outputs()) == sorted(counts)
+    for process in (first, second):
+        process.stop()
