@@ -139,6 +139,7 @@ def test_wheel_holds_the_package_and_its_types_and_nothing_of_the_tests(
     with zipfile.ZipFile(installed.wheel) as archive:
         names = archive.namelist()
 
+    assert installed.wheel.name.endswith("-py3-none-any.whl")
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"pystreams"}
     assert "pystreams/py.typed" in names
     assert {f"pystreams/http/page/assets/page.{kind}" for kind in ("css", "js")} <= set(names)
