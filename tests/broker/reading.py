@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -22,6 +23,7 @@ from tests.broker.writing import writer_of
 _CONSUME_S = 0.05
 _ASK_S = 5.0
 _END_OF_TRANSACTION_S = 1.0
+_DELETED_S = 5.0
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -310,8 +312,16 @@ def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
 
     wait_until(created, "the topics")
     for topic in topics:
-        shown = len(partitions_of(admin, topic.topic))
-        assert topic.num_partitions in {shown, -1}, f"{topic.topic} is another test's"
+        wait_until(
+            partial(_is_shown, admin, topic),
+            f"{topic.topic} is another test's",
+            deadline_s=_DELETED_S,
+        )
+
+
+def _is_shown(admin: AdminClient, topic: NewTopic) -> bool:
+    """Return whether that is the topic: one of its name that was deleted may be shown still."""
+    return topic.num_partitions in {len(partitions_of(admin, topic.topic)), -1}
 
 
 def raise_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
