@@ -20,6 +20,7 @@ from benchmarks.harness.programs import (
     kafka_streams_command,
     pystreams_command,
 )
+from pystreams.runtime.cluster.streams_metadata import host_of
 
 _ANSWER_S = 10.0
 _INSTANCE = "consumer.group.instance.id"
@@ -175,5 +176,5 @@ class Members:
 
 def _name_of(client_id: str) -> str:
     """Return what a process was called when it was started."""
-    client, _, server = client_id.rpartition("@")
-    return server.partition(":")[0] if client else server.partition("-StreamThread")[0]
+    host = host_of(client_id)
+    return client_id.partition("-StreamThread")[0] if host is None else host.host

@@ -179,7 +179,7 @@ def at(offset: int, other_offset: int | None) -> dict[TopicPartition, int | None
     return dict(zip(CHANGELOGS, (offset, other_offset), strict=True))
 
 
-@pytest.mark.parametrize(
+WHATEVER_IS_READ = pytest.mark.parametrize(
     ("state", "kind"),
     [
         ("running", TroubleKind.STALLED_PARTITION),
@@ -188,23 +188,28 @@ def at(offset: int, other_offset: int | None) -> dict[TopicPartition, int | None
         ("global", TroubleKind.STALLED_GLOBAL),
     ],
 )
+
+
+def reading(state: str, number: int, thread: ThreadMetadata = THREAD) -> ThreadMetadata:
+    """A thread of which one partition stands, and another goes on with the number."""
+    awaited = at(7, 100 * number)
+    if state == "global":
+        return replace(thread, awaited=awaited)
+    task = replace(TASK, state=state, processed_records=number, awaited=awaited)
+    if state == "standby":
+        return replace(thread, standby_tasks=(task,))
+    return replace(thread, active_tasks=(task,))
+
+
+@WHATEVER_IS_READ
 def test_a_partition_of_which_nothing_comes_is_told_though_others_go_on(
     state: str, kind: TroubleKind, caplog: pytest.LogCaptureFixture
 ) -> None:
     watched = Watched(caplog)
 
-    def thread(number: int) -> ThreadMetadata:
-        awaited = at(7, 100 * number)
-        if state == "global":
-            return replace(THREAD, awaited=awaited)
-        task = replace(TASK, state=state, processed_records=number, awaited=awaited)
-        if state == "standby":
-            return replace(THREAD, standby_tasks=(task,))
-        return replace(THREAD, active_tasks=(task,))
-
-    watched.look(thread(1))
-    assert watched.look(thread(2), after_ms=59_000) == []
-    assert watched.look(thread(3), after_ms=1_000) == [kind]
+    watched.look(reading(state, 1))
+    assert watched.look(reading(state, 2), after_ms=59_000) == []
+    assert watched.look(reading(state, 3), after_ms=1_000) == [kind]
     [line] = watched.told()
     assert "nothing comes of app-s-changelog-1 at offset 7:" in line
     assert watched.watchdog.begun == {kind: 1}
@@ -213,15 +218,7 @@ def test_a_partition_of_which_nothing_comes_is_told_though_others_go_on(
     assert "over" in watched.told()[-1]
 
 
-@pytest.mark.parametrize(
-    ("state", "kind"),
-    [
-        ("running", TroubleKind.STALLED_PARTITION),
-        ("restoring", TroubleKind.STALLED_RESTORE),
-        ("standby", TroubleKind.STALLED_STANDBY),
-        ("global", TroubleKind.STALLED_GLOBAL),
-    ],
-)
+@WHATEVER_IS_READ
 def test_a_partition_whose_records_come_behind_those_of_others_is_not_stalled(
     state: str, kind: TroubleKind, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,14 +227,8 @@ def test_a_partition_whose_records_come_behind_those_of_others_is_not_stalled(
     begun_ms = watched.clock.monotonic_ms()
 
     def thread(number: int, emptied_ms: float) -> ThreadMetadata:
-        awaited = at(7, 100 * number)
         behind = replace(THREAD, emptied_ms=emptied_ms, restores_emptied_ms=emptied_ms)
-        if state == "global":
-            return replace(behind, awaited=awaited)
-        task = replace(TASK, state=state, processed_records=number, awaited=awaited)
-        if state == "standby":
-            return replace(behind, standby_tasks=(task,))
-        return replace(behind, active_tasks=(task,))
+        return reading(state, number, behind)
 
     watched.look(thread(1, begun_ms))
     assert watched.look(thread(2, begun_ms + 30_000), after_ms=90_000) == []

@@ -57,6 +57,17 @@ def permissions(row: tuple[str, str, str], application: str) -> list[Permission]
     return [Permission(operation, resource, own, prefixed)]
 
 
+def login_of(secured: SecuredBroker, user: str) -> dict[str, str]:
+    """Return with what a client reaches the broker as that user."""
+    return {
+        "bootstrap.servers": secured.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+    }
+
+
 @contextmanager
 def started(
     secured: SecuredBroker, directory: Path, left_out: Permission | None, guarantee: str
@@ -74,11 +85,7 @@ def started(
     topology = directory / "orders.py"
     topology.write_text(TOPOLOGY.replace("{name}-", f"{name}."))
     settings = {
-        "bootstrap.servers": secured.sasl,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": user,
-        "sasl.password": PASSWORD,
+        **login_of(secured, user),
         "processing.guarantee": guarantee,
         "commit.interval.ms": 100,
         "repartition.purge.interval.ms": 100,
@@ -134,11 +141,7 @@ def test_a_right_to_write_that_is_taken_away_for_a_time_costs_no_record(
     topology = tmp_path / "passing_on.py"
     topology.write_text(PASSING_ON.format(name=name))
     settings = {
-        "bootstrap.servers": secured.sasl,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": user,
-        "sasl.password": PASSWORD,
+        **login_of(secured, user),
         "processing.guarantee": guarantee,
         "production.exception.handler": "continue",
         "commit.interval.ms": 100,
@@ -197,14 +200,8 @@ def redrive(
     writer.produce(queue, b"late", b"k", headers=headers)
     assert writer.flush(DEADLINE_S) == 0
     file = directory / "redrive.properties"
-    settings = {
-        "bootstrap.servers": secured.sasl,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.username": user,
-        "sasl.password": PASSWORD,
-    }
-    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    login = login_of(secured, user)
+    file.write_text("".join(f"{key}={value}\n" for key, value in login.items()))
     words = ("dlq", "redrive", queue, "--config", str(file))
     done = subprocess.run(
         [sys.executable, "-m", "pystreams", *words],
