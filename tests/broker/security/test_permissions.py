@@ -172,9 +172,8 @@ REDRIVE = [
     Permission("WRITE", "TOPIC", "{queue}"),
     Permission("WRITE", "TOPIC", "{source}"),
     Permission("WRITE", "TRANSACTIONAL_ID", "pystreams-redrive-{queue}"),
-    Permission("READ", "GROUP", "pystreams-dlq"),
 ]
-"""The rows of the page for `dlq redrive`, run without an `application.id`."""
+"""The rows of the page for `dlq redrive`."""
 
 
 def redrive(

@@ -42,7 +42,6 @@ class ConfluentRestoreConsumer:
         self, config: Mapping[str, Any], outage: BrokerOutage, reads: str = "changelog"
     ) -> None:
         self._doing = f"reading {reads}"
-        self._group = config.get("group.id")
         own = {"fetch.wait.max.ms": _FETCH_WAIT_MS} | dict(config) | {"enable.partition.eof": True}
         self._client = make_client(Consumer, own, outage)
         self._refused = outage.refused(own)
@@ -102,6 +101,8 @@ class ConfluentRestoreConsumer:
             if error is None:
                 good.append(message)
                 continue
+            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                continue  # The client asks for a coordinator, sooner or later; none is needed.
             partition = self._splitter.find(message)
             if error.code() == KafkaError._PARTITION_EOF:
                 end = message.offset()
@@ -111,8 +112,6 @@ class ConfluentRestoreConsumer:
             doing = f"{self._doing} {partition or ''}".rstrip()
             if error.code() in OUT_OF_RANGE and partition is not None:
                 raise OffsetOutOfRangeError(f"{doing}: {error.str()} ({error.name()})", partition)
-            if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                doing += f" with the group {self._group!r}"
             translated = translate(error, doing)
             if not isinstance(translated, RetriableClientError):
                 raise translated
