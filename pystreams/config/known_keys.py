@@ -36,7 +36,8 @@ class Unsupported:
 
 
 _WARMUP = (
-    "tasks move at once: set num.standby.replicas, so that who may be given them has them warm"
+    "a process that comes warms up all that comes to it, and joins the group then: set "
+    "acceptable.recovery.lag for when that is"
 )
 _TAGS = "standbys are placed by the group's range assignment, not by tags"
 _RACKS = "rack-aware assignment is not supported: tasks follow the group's range assignment"
@@ -45,7 +46,6 @@ _WINDOWS = "declare the serde and the window's size on the operation instead"
 _LIST_SERDE = "list serdes are not supported: declare a serde on the operation"
 
 UNSUPPORTED = {
-    "acceptable.recovery.lag": Unsupported(("10000",), _WARMUP),
     "max.warmup.replicas": Unsupported(("2",), _WARMUP),
     "probing.rebalance.interval.ms": Unsupported(("600000",), _WARMUP),
     "task.assignor.class": Unsupported((), "the assignment of tasks can't be replaced"),

@@ -128,6 +128,15 @@ class StreamsConfig:
         other.""",
         importance=_HIGH,
     )
+    acceptable_recovery_lag: int = key(
+        whole_number(0),
+        10_000,
+        """How many changelog records a task may have to restore when it moves to a process that
+        joins the group. One that comes with more to restore follows the changelogs before it joins,
+        while others process, as long as it comes nearer to their ends. A large number has it join
+        at once. Under `group.protocol=consumer` it always does.""",
+        importance=_MEDIUM,
+    )
     commit_interval_ms: int = key(
         _MILLISECONDS,
         30_000,

@@ -85,6 +85,8 @@ class ThreadSettings:
         repartition_purge_interval_ms: How often repartition topics are purged.
         log_summary_interval_ms: How often a summary is logged; below 1 for never.
         standby_replicas: How many processes keep each task of another one warm.
+        acceptable_recovery_lag: How many records a task may have to restore when it moves to a
+            process that comes.
         threads: How many threads the process has, this one included.
     """
 
@@ -97,6 +99,7 @@ class ThreadSettings:
     repartition_purge_interval_ms: int
     log_summary_interval_ms: int
     standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
     threads: int = 1
 
     @classmethod
@@ -133,6 +136,7 @@ class ThreadSettings:
             repartition_purge_interval_ms=config.repartition_purge_interval_ms,
             log_summary_interval_ms=config.log_summary_interval_ms,
             standby_replicas=config.num_standby_replicas,
+            acceptable_recovery_lag=config.acceptable_recovery_lag,
             threads=threads,
         )
 

@@ -55,6 +55,11 @@ class SignsOfLife:
         self._moved_ms: dict[str, float] = {}
         self._seen: dict[TopicPartition, _Progress] = {}
 
+    @property
+    def last_moved_ms(self) -> float:
+        """When an offset was last seen to have moved (ms); minus infinity before."""
+        return max(self._moved_ms.values(), default=float("-inf"))
+
     def look(
         self,
         now_ms: float,

@@ -97,6 +97,28 @@ def standby_tasks(
     return set()
 
 
+def tasks_given(
+    members: Iterable[GroupMember],
+    member_id: str,
+    tasks: Mapping[TaskId, Collection[TopicPartition]],
+) -> set[TaskId]:
+    """Return the tasks that range gives to one of these members.
+
+    Args:
+        members: The group, the member among them; nobody runs another topology.
+        tasks: What each task reads.
+    """
+    ranked = in_order(members)
+    index = [member.member_id for member in ranked].index(member_id)
+    topics = Counter(at.topic for reads in tasks.values() for at in reads)
+    share = {topic: _share(count, index, len(ranked)) for topic, count in topics.items()}
+    return {
+        task_id
+        for task_id, reads in tasks.items()
+        if all(at.partition in share[at.topic] for at in reads)
+    }
+
+
 def _shares_without_others(
     ranked: Sequence[GroupMember],
     index: int,

@@ -10,6 +10,7 @@ from pystreams.errors import (
     TaskMigratedError,
     TransactionAbortableError,
 )
+from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.tasks.committer import CommitFailure
@@ -20,6 +21,7 @@ from pystreams.runtime.tasks.stop_order import StopOrder
 _log = get_logger("pystreams.thread")
 
 _RETRY_PAUSE_S = 0.1
+_ABORTS_FOR_MS = 30_000
 _RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)
 
 
@@ -60,6 +62,15 @@ class CommitRecovery:
         for tasks in sending.values():
             self._revive(tasks)
         self._stop.wait(pause_s)
+
+    def abort_all(self, clock: Clock) -> None:
+        """Abort what is open, for half a minute at most, or until there is an order to stop."""
+        until_ms = clock.monotonic_ms() + _ABORTS_FOR_MS
+        left = self._producers.abort(self._producers.all())
+        while any(isinstance(error, RetriableClientError) for error in left.values()):
+            if clock.monotonic_ms() >= until_ms or self._stop.wait(_RETRY_PAUSE_S):
+                break
+            left = self._producers.abort(left)
 
     def _abort(self, sending: Mapping[StreamsProducer, Collection[StreamTask]]) -> None:
         """Abort the transactions of tasks, waiting for the broker as long as they may fail.

@@ -23,12 +23,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping
 
 from pystreams.config import ProcessingGuarantee
-from pystreams.errors import (
-    RetriableClientError,
-    StreamsError,
-    TaskMigratedError,
-    as_streams_error,
-)
+from pystreams.errors import StreamsError, TaskMigratedError, as_streams_error
 from pystreams.ids import TaskId, TopicPartition, by_topic
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -40,6 +35,7 @@ from pystreams.runtime.loop.loop_timing import LoopTiming
 from pystreams.runtime.loop.membership.arriving import Arrival
 from pystreams.runtime.loop.membership.group_watch import GroupWatch
 from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
+from pystreams.runtime.loop.membership.warming_up import WarmUp
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.reports.asked_ends import AskedEnds, PartitionsInTurn
@@ -60,9 +56,6 @@ from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
-
-_ABORTS_FOR_MS = 30_000
-_ABORT_PAUSE_S = 0.1
 
 
 class StreamThread:
@@ -133,7 +126,8 @@ class StreamThread:
         self._group = GroupWatch(
             self.name, parts, self._manager, lambda: self._consumer, self._waiting, self.join_group
         )
-        self._arrival = Arrival(self.name, parts, self._group.left_open.see)
+        warm_up = WarmUp(self.name, index, parts, self._manager.standbys)
+        self._arrival = Arrival(self.name, parts, self._group.left_open.see, warm_up)
 
     # ------------------------------------------------------------------ from any thread
 
@@ -182,18 +176,21 @@ class StreamThread:
             self._failed("stream thread failed", error)
 
     def join_group(self) -> None:
-        """Subscribe to the topology's topics."""
+        """Subscribe to the topology's topics, as soon as nothing is against it."""
+        self._producers.prepare()
+        self._arrival.join(self._subscribe)
+
+    def _subscribe(self) -> None:
         self._waiting.begins()
         self._group.joins()
-        self._producers.prepare()
-        topics, patterns = self._parts.plan.consumed()
-        self._arrival.join(lambda: self._consumer.subscribe(topics, patterns, self))
+        self._consumer.subscribe(*self._parts.plan.consumed(), self)
 
     def run_once(self) -> int:
         """Run one iteration; return how many records it processed, 0 when it joined again."""
         try:
-            self._waiting.check()
             self._arrival.go_on()
+            if not self._arrival.waits:
+                self._waiting.check()
             return self._iterate()
         except TaskMigratedError as error:
             self._rejoin(error)
@@ -209,13 +206,11 @@ class StreamThread:
         if not at_once:
             asks = self._group.asks
             timeout_s = self._input.poll_timeout_s(self._timing, monotonic_ms, asks_of_group=asks)
-        batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
+        limit = self._settings.polls.max_poll_records
+        batches = self._consumer.poll(limit, timeout_s)
         self._timing.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
-        records, limit = (
-            sum(len(messages) for _, messages in batches),
-            self._settings.polls.max_poll_records,
-        )
+        records = sum(len(messages) for _, messages in batches)
         self._timing.brought(records, idle=timeout_s > 0 or not busy, limit=limit)
         self._metrics.polled(records)
         self._processing.buffer(batches, self._clock.now_ms())
@@ -392,9 +387,4 @@ class StreamThread:
         """After an error abort what is open, so that readers need not wait for its timeout."""
         if self.error is None or self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
             return
-        until_ms = self._clock.monotonic_ms() + _ABORTS_FOR_MS
-        left = self._producers.abort(self._producers.all())  # What can't be, the next start aborts.
-        while any(isinstance(error, RetriableClientError) for error in left.values()):
-            if self._clock.monotonic_ms() >= until_ms or self._stop.wait(_ABORT_PAUSE_S):
-                break
-            left = self._producers.abort(left)
+        self._recovery.abort_all(self._clock)  # What is left, the next start aborts.

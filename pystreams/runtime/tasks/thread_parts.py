@@ -94,6 +94,8 @@ class ThreadParts:
         shut_down: Ends this process in order, as another one asks for; called with what to tell.
         paused: Set while nothing is to be processed or restored.
         restore_listener: Told of restores, or None.
+        warming: The threads of the process that warm up what is to come to them: they join the
+            group together.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
             one on a manual clock here.
         make_waiting_pool: Makes what runs several calls to the broker side by side; a simulation
@@ -114,5 +116,6 @@ class ThreadParts:
     shut_down: Callable[[StreamsError], None]
     paused: threading.Event = field(default_factory=threading.Event)
     restore_listener: StateRestoreListener | None = None
+    warming: set[str] = field(default_factory=set)
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool

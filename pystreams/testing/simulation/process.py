@@ -110,6 +110,7 @@ class SimulatedProcess:
         self.nodes = OnDemand()
         self.told_to_end: StreamsError | None = None
         self._lives = 0
+        self._warming: set[str] = set()
         self._broker = broker
         self.newcomer = False
         self.make_waiting_pool: Callable[[], Executor] = InlineExecutor
@@ -155,6 +156,7 @@ class SimulatedProcess:
         except SimulatedCrash:
             self._die()
             return
+        self._warming = set()
         self.threads = [
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
@@ -297,6 +299,7 @@ class SimulatedProcess:
             partition_counts=counts_of,
             recount=recount,
             shut_down=self._end,
+            warming=self._warming,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=self.make_waiting_pool,
         )

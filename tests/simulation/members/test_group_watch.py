@@ -299,10 +299,10 @@ def test_partitions_that_stay_without_a_reader_are_told_and_shown(
 
 def test_tasks_start_although_the_group_can_not_be_described(tmp_path: Path) -> None:
     app = Application(tmp_path)
-    app.faults.fail_next("describe_group", RetriableClientError("no answer"))
     process = app.process()
     with capture_logs() as logs:
         process.start()
+        app.faults.fail_next("describe_group", RetriableClientError("no answer"))
         step_until(has_tasks(process, "0_0"), process, what="its task")
 
     [line] = warnings(logs, "the group can't be looked at")

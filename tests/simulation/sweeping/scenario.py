@@ -35,6 +35,7 @@ class Scenario:
         processes: How many there are; all but the first may come later, and go.
         calm: How seldom there is trouble, from 1.
         steps: How many things happen before all comes to rest.
+        acceptable_recovery_lag: With a small one processes that come warm up before they join.
     """
 
     guarantee: str
@@ -52,6 +53,7 @@ class Scenario:
     calm: int
     steps: int
     transaction_timeout_ms: int
+    acceptable_recovery_lag: int
 
     @classmethod
     def drawn(cls, seed: int, steps: int) -> Scenario:
@@ -81,6 +83,7 @@ class Scenario:
             calm=random.choice([1, 1, 2, 4]),
             steps=steps,
             transaction_timeout_ms=random.choice([3000, 8000]),
+            acceptable_recovery_lag=random.choice([10_000, 10_000, 0, 5]),
         )
 
     def config(self) -> dict[str, object]:
@@ -90,6 +93,7 @@ class Scenario:
             "processing.guarantee": self.guarantee,
             "num.stream.threads": self.threads,
             "num.standby.replicas": self.standbys,
+            "acceptable.recovery.lag": self.acceptable_recovery_lag,
             "group.protocol": "consumer" if self.incremental else "classic",
             "commit.interval.ms": self.commit_interval_ms,
             "statestore.cache.max.bytes": 2000,

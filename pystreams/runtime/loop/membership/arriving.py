@@ -1,16 +1,19 @@
-"""When a process that is new to its group joins it.
+"""When a process that is not in its group yet joins it.
 
-With the classic protocol a process that the group does not know stops all the others until the last
-of them has joined again: of one that has died, until its session has ended. So where a process was
-killed, and another one starts in its place without its disk, all tasks would stand still for a
-session, though only those of the dead one need to. The newcomer waits in their place:
+With the classic protocol a process that joins stops all the others until the last of them has
+joined again, of one that has died, until its session has ended; and the tasks that come to it stand
+still while it restores them. So it looks at the group before:
 
-    group empty, or sharing out -> join
-    some commit, one is silent though its input grows -> wait till it is out, at most a session
-    else, after a moment of looking -> join
+    group empty, or knows it already                    -> join
+    new, some commit, one is silent                     -> wait till that is out, a session at most
+    much to restore of what would come to it            -> wait till it is warm (`warming_up`)
+    new, and none of these                              -> join after a moment of looking
+    else                                                -> join
 
-While it waits, nobody else does. A process that finds its identity on its disk, or has one of the
-user's, takes its own partitions back, and joins at once.
+The silent one is a process that was killed, in whose place another one starts without its disk:
+with a rebalance all tasks would stand still for its session, though only its own need to. While
+the newcomer waits, nobody else does. A process that finds its identity on its disk, or has one of
+the user's, takes its own partitions back if it is still a member, and joins at once.
 """
 
 from __future__ import annotations
@@ -18,18 +21,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import ceil
 
-from pystreams.errors import StreamsError
+from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
+from pystreams.runtime.cluster.group_description import (
+    GroupDescription,
+    GroupMember,
+    of_another_topology,
+)
 from pystreams.runtime.cluster.signs_of_life import SignsOfLife
+from pystreams.runtime.loop.membership.warming_up import WarmUp
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
 
 _LOOK_EVERY_MS = 500
+_LOOK_SOON_MS = 100
 _COMMIT_TAKES_MS = 1000
 _COMMITS_SELDOM_MS = 2000
 """With longer commit intervals it would take too long to tell who is alive."""
+_MARKERS = 100
+"""What may lie behind the last record of a partition that is read to its end, markers mostly."""
+_REBALANCE_MS = 1500
+"""How long a group may take to share out, before it is one that begins."""
 
 
 class Arrival:
@@ -37,25 +50,34 @@ class Arrival:
 
     Args:
         see: Told of each look.
+        warm_up: What is to come to the thread.
     """
 
     def __init__(
-        self, name: str, parts: ThreadParts, see: Callable[[GroupDescription], None]
+        self,
+        name: str,
+        parts: ThreadParts,
+        see: Callable[[GroupDescription], None],
+        warm_up: WarmUp,
     ) -> None:
-        self._name, self._see = name, see
+        self._name, self._see, self._warm_up = name, see, warm_up
         self._parts, self._clock = parts, parts.clock
         settings = parts.settings
-        self._looks = (
-            parts.identity.newcomer
-            and settings.membership.static
-            and settings.commit_interval_ms <= _COMMITS_SELDOM_MS
-        )
+        self._looks = settings.membership.static
+        seldom = settings.commit_interval_ms > _COMMITS_SELDOM_MS
+        self._is_to_watch = parts.identity.newcomer and not seldom
         patience_ms = settings.commit_interval_ms + _COMMIT_TAKES_MS
         self._signs = SignsOfLife(patience_ms)
         self._looking_ms = patience_ms + 3 * _LOOK_EVERY_MS
         self._join: Callable[[], None] | None = None
         self._began_ms = self._look_at_ms = 0.0
         self._waits_since_ms: float | None = None
+        self._is_free = self._seen_settled = self._much_waits = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the thread has asked to join, and does not yet."""
+        return self._join is not None
 
     def join(self, join: Callable[[], None]) -> None:
         """Join the group by this function: at once, or from within `go_on`."""
@@ -71,39 +93,73 @@ class Arrival:
     def go_on(self) -> None:
         """Look at the group when it is time, and join when nothing is against it."""
         join, now_ms = self._join, self._clock.monotonic_ms()
-        if join is None or now_ms < self._look_at_ms:
+        if join is None:
             return
-        self._look_at_ms = now_ms + _LOOK_EVERY_MS
-        if self._may_join(now_ms):
+        if now_ms >= self._look_at_ms:
+            self._is_free = self._look(now_ms)
+            soon = self._warm_up.lag_is_unknown
+            self._look_at_ms = now_ms + (_LOOK_SOON_MS if soon else _LOOK_EVERY_MS)
+        if self._is_free and self._warm_up.is_over(now_ms):
             self._join = None
             join()
 
-    def _may_join(self, now_ms: float) -> bool:
-        admin, application = self._parts.admin, self._parts.plan.application_id
+    # ------------------------------------------------------------------ inside
+
+    def _look(self, now_ms: float) -> bool:
+        """Look at the group; return whether nothing but a warm-up is against joining it."""
         try:
-            group = admin.describe_group(application).result()
+            group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
             self._see(group)
-            if not group.members or not group.settled:
+            if not group.members or self._is_in(group):
+                self._warm_up.end(now_ms, "nobody has the tasks, or they are its own")
                 return True
-            silent = self._look(now_ms, group)
-        except StreamsError:
+            watched = self._is_to_watch and group.settled
+            silent = self._silent(now_ms, group) if watched or self._warm_up.lasts else []
+            if not of_another_topology(group.members, self._parts.plan.reads, ()):
+                present = [member for member in group.members if member not in silent]
+                self._warm_up.look(now_ms, present)
+        except RetriableClientError:
             return True  # Whoever can't look would wait for nothing.
+        except StreamsError as error:
+            self._warm_up.end(now_ms, str(error))
+            return True
+        self._seen_settled |= group.settled
+        if self._is_no_use_to_wait(now_ms):
+            self._warm_up.end(now_ms, "nobody processes what is to come")
+        return not watched or self._is_calm(now_ms, silent)
+
+    def _is_in(self, group: GroupDescription) -> bool:
+        """Return whether the group knows this process, and keeps its partitions for it."""
+        own = self._parts.identity.group_instance_id
+        found = (member.group_instance_id or "" for member in group.members)
+        return any(name.rpartition("-")[0] == own for name in found)
+
+    def _is_no_use_to_wait(self, now_ms: float) -> bool:
+        """Return whether what it warms up stands still until it joins."""
+        if not self._seen_settled:  # A group that begins, perhaps.
+            return now_ms - self._began_ms >= _REBALANCE_MS
+        since_ms = max(self._began_ms, self._signs.last_moved_ms)
+        return self._much_waits and now_ms - since_ms >= self._looking_ms
+
+    def _is_calm(self, now_ms: float, silent: list[GroupMember]) -> bool:
         if not silent or not self._signs.alive:
             everybody = self._signs.processes <= self._signs.alive
             return everybody or now_ms - self._began_ms >= self._looking_ms
         return self._has_waited(now_ms, silent)
 
-    def _look(self, now_ms: float, group: GroupDescription) -> list[GroupMember]:
+    def _silent(self, now_ms: float, group: GroupDescription) -> list[GroupMember]:
+        """Note what members have committed and what they have to read; return the silent ones."""
         admin = self._parts.admin
         held = sorted(at for member in group.members for at in member.partitions)
-        ends = admin.offset_ranges(held)
-        committed = admin.committed_offsets(self._parts.plan.application_id)
-        return self._signs.look(
-            now_ms,
-            group.members,
-            {at: offset.next_offset for at, offset in committed.items()},
-            {at: range_.end for at, range_ in ends.items()},
+        ranges = admin.offset_ranges(held)
+        offsets = admin.committed_offsets(self._parts.plan.application_id)
+        committed = {at: offset.next_offset for at, offset in offsets.items()}
+        self._much_waits = any(
+            range_.end - max(committed.get(at, 0), range_.beginning) > _MARKERS
+            for at, range_ in ranges.items()
         )
+        ends = {at: range_.end for at, range_ in ranges.items()}
+        return self._signs.look(now_ms, group.members, committed, ends)
 
     def _has_waited(self, now_ms: float, silent: Iterable[GroupMember]) -> bool:
         limit_ms = self._parts.settings.membership.session_timeout_ms

@@ -20,7 +20,7 @@ from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata, ThreadM
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.restoring.restorer import Restorer
-from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTask
+from pystreams.runtime.tasks.restoring.standby_task import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100

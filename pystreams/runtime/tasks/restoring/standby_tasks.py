@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.task_state import StateOfTask, state_of_task
 from pystreams.runtime.tasks.restoring.changelog_restore import ChangelogLook
 from pystreams.runtime.tasks.restoring.restorer import Restorer
+from pystreams.runtime.tasks.restoring.standby_task import StandbyTask
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
 
@@ -48,45 +48,6 @@ _CURE = (
     "if the state here is not needed, `pystreams recover` with --choose restore; the task runs "
     "elsewhere all the same, and only a takeover by this process would meet this"
 )
-
-
-@dataclass(slots=True)
-class StandbyTask:
-    """One task that is kept warm.
-
-    Attributes:
-        state: Its state, open.
-        anew: The changelogs that its stores held nothing of when it was made: what they hold of
-            these now comes from there.
-        lag_records: How many offsets it is behind, at most; None before that is known.
-        ends: Where its changelogs end, as was last told; None of those whose broker did not tell.
-        begun_anew: Those of these whose copy it has dropped, and does not follow again yet.
-        warm: Whether it has come to the end once.
-    """
-
-    state: StateOfTask
-    anew: set[TopicPartition] = field(default_factory=set)
-    begun_anew: set[TopicPartition] = field(default_factory=set)
-    lag_records: int | None = None
-    warm: bool = False
-    ends: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-
-    def awaited(
-        self, next_offsets: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | None]:
-        """Return its changelogs that hold more, or may, and the next offset of each; any thread.
-
-        Args:
-            next_offsets: Of those that it follows. Before it does all are awaited.
-        """
-        if next_offsets:
-            return {
-                changelog: next_offset
-                for changelog, next_offset in next_offsets.items()
-                if (end := self.ends.get(changelog, 0)) is None or next_offset < end
-            }
-        manager = self.state.manager
-        return {at: None for at in manager.changelogs() if not manager.is_source(at)}
 
 
 class StandbyTasks:
@@ -121,6 +82,7 @@ class StandbyTasks:
         }
         self._wanted: dict[TaskId, Collection[TopicPartition]] = {}
         self._given_up: set[TaskId] = set()
+        self._in_use: set[TaskId] = set()
         self._taking_over: set[TaskId] = set()
         self._to_ask: set[TaskId] = set()
         self._looks: dict[TaskId, Future[ChangelogLook]] = {}
@@ -140,13 +102,17 @@ class StandbyTasks:
             group: The group, settled; all in it run this topology.
             member_id: The thread's member of it.
         """
-        if not self._replicas:
-            return
+        if self._replicas:
+            tasks = partitions_of_tasks(self._plan, self._partition_counts(()))
+            self.keep(standby_tasks(group.members, member_id, tasks, self._replicas))
+        elif self.kept or self._wanted:  # What was to come before it joined, and did not.
+            self.keep(())
+
+    def keep(self, task_ids: Collection[TaskId]) -> None:
+        """Keep these tasks warm from now on, as far as they have changelogs, and no others."""
         tasks = partitions_of_tasks(self._plan, self._partition_counts(()))
         wanted = {
-            task_id: tasks[task_id]
-            for task_id in standby_tasks(group.members, member_id, tasks, self._replicas)
-            if task_id.subtopology in self._logged
+            task_id: tasks[task_id] for task_id in task_ids if task_id.subtopology in self._logged
         }
         for task_id in self.kept.keys() - wanted.keys():
             self._close(task_id)
@@ -219,6 +185,20 @@ class StandbyTasks:
         if self.kept:
             self._read()
 
+    def behind(self, task_ids: Collection[TaskId]) -> dict[TaskId, int | None]:
+        """Return how many offsets those of these tasks are behind that it keeps, or is to keep.
+
+        None before that is known. One that has read all that is committed is not behind.
+        """
+        found: dict[TaskId, int | None] = {}
+        for task_id in (self._wanted.keys() - self._in_use) & set(task_ids):
+            found[task_id] = None
+        for task_id in self.kept.keys() & set(task_ids):
+            standby = self.kept[task_id]
+            left = standby.awaited(self._restorer.next_offsets(task_id))
+            found[task_id] = standby.lag_records if left or not standby.ends else 0
+        return found
+
     def lags(self) -> Mapping[TaskId, int | None]:
         """Return how many offsets each is behind, at most; from any thread."""
         return {task_id: standby.lag_records for task_id, standby in list(self.kept.items())}
@@ -236,9 +216,11 @@ class StandbyTasks:
 
     def _make(self, task_id: TaskId, reads: Collection[TopicPartition]) -> None:
         """Open a task's state and follow it; who holds the directory has a better copy."""
+        self._in_use.discard(task_id)
         try:
             directory = self._directories.lock_task(task_id)
         except TaskLockedError as error:
+            self._in_use.add(task_id)
             _log.debug("no standby: the directory is in use", task=str(task_id), why=str(error))
             return
         subtopology = self._plan.by_id[task_id.subtopology]

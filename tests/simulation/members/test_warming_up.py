@@ -1,0 +1,306 @@
+"""A process that comes follows what is to come to it before it joins its group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from pystreams import TopicPartition
+from pystreams.errors import RetriableClientError
+from pystreams.testing.simulation import SimulatedProcess
+from tests.simulation.applications import running_tasks, stored_counts
+from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, Scene
+
+pytestmark = pytest.mark.simulation
+
+WARMS_UP, JOINS = "warming up before joining the group", "warmed up: joining the group"
+ENOUGH = 30
+"""Records that a task may have to restore; a partition has more of them in a second."""
+
+
+def scene_of(root: Path, **config: str) -> Scene:
+    return Scene(root, **{"acceptable.recovery.lag": str(ENOUGH), **config})
+
+
+def told(lines: list[Any], event: str) -> list[Any]:
+    return [line for line in lines if line["event"] == event]
+
+
+def changelogs_held(scene: Scene) -> int:
+    broker = scene.application.broker
+    ranges = [
+        broker.offset_range(TopicPartition("app-counts-changelog", number))
+        for number in range(PARTITIONS)
+    ]
+    return min(range_.end for range_ in ranges)
+
+
+def members(scene: Scene) -> int:
+    return len(scene.application.broker.group.members())
+
+
+def run_until_joined(
+    scene: Scene, comes: SimulatedProcess, *others: SimulatedProcess, most_ms: int = 20_000
+) -> None:
+    count = members(scene)
+    for _ in range(most_ms // 50):
+        scene.run(comes, *others, for_ms=50)
+        if members(scene) > count:
+            return
+    raise AssertionError("it has not joined")
+
+
+def test_a_task_that_moves_to_a_process_that_comes_has_little_left_to_restore(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    assert changelogs_held(scene) > 4 * ENOUGH
+    with capture_logs() as lines:
+        comes.start()
+        run_until_joined(scene, comes, first)
+        scene.run(first, comes, for_ms=1000)
+
+    taken_over = told(lines, "standby takes over")
+    assert len(taken_over) == len(running_tasks(comes)) == PARTITIONS // 2
+    assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
+    [began] = told(lines, WARMS_UP)[:1]
+    assert began["tasks"] == sorted(running_tasks(comes))
+    [joined] = told(lines, JOINS)
+    assert joined["why"] == "warm"
+    scene.application.run_until_processed(first, comes)
+    assert len(scene.application.outputs()) == scene.fed
+
+
+def test_others_process_on_while_a_process_warms_up(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    scene.forget()
+    comes.start()
+    run_until_joined(scene, comes, first)
+
+    assert max(scene.longest_ms.values()) < 500
+
+
+def test_with_little_to_restore_a_process_joins_without_a_warm_up(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, **{"acceptable.recovery.lag": "100000"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    with capture_logs() as lines:
+        comes.start()
+        run_until_joined(scene, comes, first)
+
+    assert not told(lines, WARMS_UP) + told(lines, "standby")
+
+
+def test_a_process_that_was_put_out_of_its_group_warms_up_what_its_disk_has(
+    tmp_path: Path,
+) -> None:
+    """Nothing else has the keys of the beginning, which its changelogs have lost."""
+    scene = scene_of(tmp_path)
+    stays, goes = scene.process("p0"), scene.process("p1")
+    stays.start()
+    goes.start()
+    once = [f"once-{number}" for number in range(8)]
+    scene.application.feed(*once)
+    scene.run(stays, goes, for_ms=2000)
+    goes.crash()
+    scene.run(stays, for_ms=2 * SESSION_MS)
+    for number in range(PARTITIONS):
+        log = scene.application.broker.log(TopicPartition("app-counts-changelog", number))
+        log.delete_before(20)
+    with capture_logs() as lines:
+        goes.start()
+        run_until_joined(scene, goes, stays)
+        scene.run(stays, goes, for_ms=1000)
+
+    [began] = told(lines, WARMS_UP)[:1]
+    assert began["tasks"] == sorted(running_tasks(goes)) != []
+    assert all(line["remaining_records"] <= ENOUGH for line in told(lines, "standby takes over"))
+    scene.application.feed(*once)
+    scene.application.run_until_processed(stays, goes)
+    assert {(key, 2) for key in once} <= set(scene.application.outputs())
+    assert len(scene.application.outputs()) == scene.fed + 2 * len(once)
+
+
+def test_a_process_that_is_still_a_member_takes_its_own_back_at_once(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    stays, goes = scene.process("p0"), scene.process("p1")
+    stays.start()
+    goes.start()
+    scene.run(stays, goes, for_ms=3000)
+    before = running_tasks(goes)
+    goes.crash()
+    scene.run(stays, for_ms=500)
+    goes.start()
+    with capture_logs() as lines:
+        scene.run(stays, goes, for_ms=500)
+
+    assert running_tasks(goes) == before
+    assert not told(lines, WARMS_UP)
+
+
+def test_threads_of_a_process_join_together_when_all_of_them_are_warm(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, **{"num.stream.threads": "2"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+
+    def run(*processes: SimulatedProcess, for_ms: int) -> None:
+        for _ in range(for_ms // 50):
+            for process in processes:
+                process.step(1)
+            scene.run(*processes, for_ms=50)
+
+    run(first, for_ms=4000)
+    comes.start()
+    with capture_logs() as lines:
+        for _ in range(400):
+            run(first, comes, for_ms=50)
+            if len(running_tasks(comes)) == PARTITIONS // 2:
+                break
+
+    assert len(told(lines, JOINS)) == 2
+    joins = lines.index(told(lines, JOINS)[0])
+    taken_over = told(lines[joins:], "standby takes over")
+    assert len(taken_over) == PARTITIONS // 2
+    assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
+
+
+def test_what_stands_still_anyway_is_not_warmed_up_for(tmp_path: Path) -> None:
+    """Nobody processes, as when all restore: to wait would be in vain."""
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=8000)
+    for number in range(PARTITIONS):
+        scene.application.broker.fetched_in_vain.add(TopicPartition("app-counts-changelog", number))
+    comes.start()
+    group = scene.application.broker.group
+    with capture_logs() as lines:
+        for _ in range(200):
+            group.touch_all()
+            scene.run(comes, for_ms=50)
+            if told(lines, JOINS):
+                break
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["nobody processes what is to come"]
+
+
+def test_a_process_whose_changelogs_are_not_read_joins_after_the_task_timeout(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"task.timeout.ms": "5000"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    for number in range(PARTITIONS):
+        scene.application.broker.fetched_in_vain.add(TopicPartition("app-counts-changelog", number))
+    with capture_logs() as lines:
+        comes.start()
+        run_until_joined(scene, comes, first)
+
+    [joined] = told(lines, JOINS)
+    assert joined["why"] == "no nearer to the end for task.timeout.ms"
+    assert 5 <= joined["seconds"] <= 7
+
+
+def test_a_warm_up_outlasts_a_broker_that_does_not_answer(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    comes.start()
+    with capture_logs() as lines:
+        scene.run(first, comes, for_ms=100)
+        for call in ("describe_group", "offset_ranges", "committed_offsets"):
+            scene.application.faults.fail_next(call, RetriableClientError("no answer"))
+        run_until_joined(scene, comes, first)
+        scene.run(first, comes, for_ms=1000)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+
+
+def test_a_process_that_dies_as_it_warms_up_goes_on_where_it_was(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    comes.start()
+    scene.run(first, comes, for_ms=300)
+    assert members(scene) == 1
+    comes.crash()
+    comes.start()
+    run_until_joined(scene, comes, first)
+    scene.run(first, comes, for_ms=1000)
+    scene.application.run_until_processed(first, comes)
+
+    assert len(scene.application.outputs()) == scene.fed
+    comes.stop()
+    first.stop()
+    counts = dict.fromkeys(KEYS, scene.fed // len(KEYS))
+    assert stored_counts(first) | stored_counts(comes) == counts
+
+
+def test_who_comes_in_the_place_of_a_dead_process_is_warm_when_that_one_is_out(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path)
+    stays, dies = scene.process("p0"), scene.process("p1")
+    stays.start()
+    dies.start()
+    scene.run(stays, dies, for_ms=3000)
+    dies.crash()
+    comes = scene.process("p2", newcomer=True)
+    comes.start()
+    with capture_logs() as lines:
+        scene.run(stays, comes, for_ms=SESSION_MS + 3000)
+
+    assert len(running_tasks(comes)) == PARTITIONS // 2
+    taken_over = told(lines, "standby takes over")
+    assert len(taken_over) == PARTITIONS // 2
+    assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
+    scene.application.run_until_processed(stays, comes)
+    assert len(scene.application.outputs()) == scene.fed
+
+
+def test_what_was_warmed_up_and_did_not_come_is_let_go(tmp_path: Path) -> None:
+    """Another process has joined in between, so that less comes than was warm."""
+    scene = scene_of(tmp_path, **{"acceptable.recovery.lag": "0"})
+    first, other = scene.process("p0"), scene.process("p3")
+    comes = scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    comes.start()
+    scene.run(first, comes, for_ms=600)
+    other.start()
+    for _ in range(200):
+        scene.run(first, comes, other, for_ms=50)
+        if running_tasks(comes) and running_tasks(other):
+            break
+    scene.run(first, comes, other, for_ms=40_000, fed=False)
+
+    [thread] = comes.threads
+    assert len(running_tasks(comes)) == 1
+    assert not thread.metadata().standby_tasks
+
+
+def test_with_the_consumer_protocol_a_process_joins_at_once(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    scene.application = type(scene.application)(
+        tmp_path / "incremental", "exactly_once", partitions=PARTITIONS, incremental=True
+    )
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    comes.start()
+    comes.step()
+
+    assert members(scene) == 2
