@@ -96,6 +96,14 @@ class StateDirectory:
             self._held.clear()
             self._slot_lock.release()
 
+    def rename(self, process_id: uuid.UUID) -> None:
+        """Take another identity in this run, before anybody was told the one it has.
+
+        Raises:
+            StateDirectoryError: It can't be written.
+        """
+        self.process_id = self._attempt(partial(self._keep, process_id))
+
     # ------------------------------------------------------------------ tasks
 
     def lock_task(self, task_id: TaskId) -> Path:
@@ -272,9 +280,11 @@ class StateDirectory:
         except (ValueError, KeyError, TypeError):
             if text:
                 _log.warning("process identity unreadable, taking a new one", slot=self.slot)
-        process_id = str(uuid.uuid4())
-        self._slot_lock.write(json.dumps({"processId": process_id}))
-        return process_id, False
+        return self._keep(uuid.uuid4()), False
+
+    def _keep(self, process_id: uuid.UUID) -> str:
+        self._slot_lock.write(json.dumps({"processId": str(process_id)}))
+        return str(process_id)
 
     def _attempt(self, action: Callable[[], _T]) -> _T:
         """Run a file operation, turning its failure into an error that says what to do."""

@@ -7,12 +7,13 @@ others are stopped, unless the program has it replaced (`ThreadRunner`).
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from pystreams.config import StreamsConfig
+from pystreams.config import GroupProtocol, StreamsConfig
 from pystreams.errors import NO_ANSWER, StreamsError, as_streams_error
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
@@ -29,12 +30,13 @@ from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.application.querying import QueryingClient
 from pystreams.runtime.application.uncaught_errors import ThreadRunner
+from pystreams.runtime.cluster.newcomer_place import id_of_newcomer
 from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.loop.reports.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
-from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.application_topics import TopicManager
@@ -44,6 +46,7 @@ from pystreams.runtime.topics.internal_topic_ids import InternalTopicIds
 from pystreams.stores.engines.rocksdb import MEMORY
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
+from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.client")
@@ -258,6 +261,7 @@ class KafkaStreams(QueryingClient):
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
+            self._take_place(directory, admin, partitions)
             process = self._identify(directory, self._discovery.topology_digest)
             parts = ThreadParts(
                 plan=self._plan,
@@ -291,6 +295,30 @@ class KafkaStreams(QueryingClient):
             self._global.close(self._error)
             self._event_loop.close()
             directory.close()
+
+    def _take_place(
+        self, directory: StateDirectory, admin: AdminPort, partitions: PartitionPlan
+    ) -> None:
+        """Take an identity with which few tasks move, where this process has none yet."""
+        config, plan = self._config, self._plan
+        stateful = [part.id for part in plan.subtopologies if plan.logged_stores(part)]
+        free = not (directory.kept_identity or config.group_instance_id)
+        if not (free and stateful and config.group_protocol is GroupProtocol.CLASSIC):
+            return
+        try:
+            group = admin.describe_group(plan.application_id).result()
+        except StreamsError as error:
+            _log.debug("any place in the group is taken: it can't be looked at", why=str(error))
+            return
+        process_id = id_of_newcomer(
+            group.members,
+            plan.application_id,
+            config.num_stream_threads,
+            [partitions.num_tasks[part] for part in stateful],
+            secrets.randbelow,
+        )
+        if process_id is not None:
+            directory.rename(process_id)
 
     def _identify(self, directory: StateDirectory, topology_digest: str) -> ProcessIdentity:
         """Return who this process is, from now on, to the group and the broker."""

@@ -111,7 +111,7 @@ def tasks_given(
     ranked = in_order(members)
     index = [member.member_id for member in ranked].index(member_id)
     topics = Counter(at.topic for reads in tasks.values() for at in reads)
-    share = {topic: _share(count, index, len(ranked)) for topic, count in topics.items()}
+    share = {topic: share_of(count, index, len(ranked)) for topic, count in topics.items()}
     return {
         task_id
         for task_id, reads in tasks.items()
@@ -143,14 +143,14 @@ def _shares_without_others(
             found[died] |= {(first + before, all_ + of_all) for first, all_ in found[died - 1]}
     return [
         {
-            topic: _share(count, index - before, len(ranked) - of_all)
+            topic: share_of(count, index - before, len(ranked) - of_all)
             for topic, count in topics.items()
         }
         for before, of_all in sorted(set().union(*found[1:]))
     ]
 
 
-def _share(count: int, index: int, members: int) -> range:
+def share_of(count: int, index: int, members: int) -> range:
     """Return which of a topic's partitions range gives to the member at an index."""
     each, more = divmod(count, members)
     start = index * each + min(index, more)
