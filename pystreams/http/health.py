@@ -2,7 +2,7 @@
 
 | | alive | ready |
 |---|---|---|
-| it starts, or joins the group | yes | no |
+| it starts, warms up, or joins the group | yes | no |
 | its stores are restored | yes | no |
 | all its tasks process | yes | yes |
 | a thread has not gone round its loop for `max.poll.interval.ms` | no | no |
@@ -77,9 +77,23 @@ class Health:
                 f"{numbers.tasks_restoring} tasks restore their stores: "
                 f"{numbers.restore_remaining_records} changelog records left at most"
             )
+        if warming := self._warming_up():
+            return warming
         if streams.state is not State.RUNNING:
             return str(streams.state.value)
         for seen in streams.troubles:
             if seen.kind is TroubleKind.BLOCKED_THREAD:
                 return f"{seen.of} stands still: {seen.text}"
         return ""
+
+    def _warming_up(self) -> str:
+        """Return what is restored before the process joins its group; nothing if nothing is."""
+        warming = [each for each in self._streams.metadata_for_local_threads() if each.warms_up]
+        if not warming:
+            return ""
+        tasks = [task for each in warming for task in each.standby_tasks]
+        left = sum(task.lag_records or 0 for task in tasks)
+        return (
+            f"it warms up {len(tasks)} tasks before it joins the group, while others process them: "
+            f"{left} changelog records left at most"
+        )

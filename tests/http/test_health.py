@@ -91,6 +91,30 @@ def test_a_process_that_restores_is_alive_and_says_what_is_left(
         assert _status(application)["stores"][0]["restored_records_total"] == 20
 
 
+def test_a_process_that_warms_up_before_it_joins_is_alive_and_says_what_is_left(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("warmed", partitions=1)
+    topics.write(topic, [(str(number), "x", number) for number in range(20)])
+    name: dict[str, Any] = {"application_id": f"{topic}-app", "acceptable_recovery_lag": 5}
+    with (
+        served(broker, counting(topic), tmp_path / "first", **name) as first,
+        served(broker, counting(topic), tmp_path / "second", **name) as second,
+    ):
+        first.streams.start()
+        first.wait_for_value("/v1/stores/counts/19", "value", 1, isolation="read_committed")
+        second.streams.pause()  # Warm-ups wait, too.
+        second.streams.start()
+        wait_until(lambda: "warms up" in second.ask("/readyz").json()["why"], "a warm-up")
+
+        assert health(second) == (200, 503)
+        assert _status(second)["state"] == "REBALANCING"
+        assert health(first) == (200, 200)
+
+        second.streams.resume()
+        wait_until(lambda: health(second) == (200, 200), "ready")
+
+
 def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
     broker: DevelopmentBroker, topics: Topics, tmp_path: Path
 ) -> None:

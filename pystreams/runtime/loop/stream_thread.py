@@ -158,7 +158,8 @@ class StreamThread:
     def metadata(self) -> ThreadMetadata:
         """Return what it and its tasks are doing."""
         limit_ms = self._settings.membership.max_poll_interval_ms
-        return self._report.metadata(self.name, limit_ms, self._timing.emptied_ms)
+        emptied_ms, warms_up = self._timing.emptied_ms, self._arrival.warms_up
+        return self._report.metadata(self.name, limit_ms, emptied_ms, warms_up=warms_up)
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""

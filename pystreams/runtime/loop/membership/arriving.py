@@ -79,6 +79,11 @@ class Arrival:
         """Whether the thread has asked to join, and does not yet."""
         return self._join is not None
 
+    @property
+    def warms_up(self) -> bool:
+        """Whether it waits for that; any thread may ask."""
+        return self._warm_up.lasts
+
     def join(self, join: Callable[[], None]) -> None:
         """Join the group by this function: at once, or from within `go_on`."""
         if not self._looks:

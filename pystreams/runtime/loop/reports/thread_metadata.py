@@ -62,7 +62,8 @@ class ThreadMetadata:
     Attributes:
         silent_ms: How long ago it last went round its loop (ms).
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
-        standby_tasks: What it keeps warm for other processes.
+        standby_tasks: What it keeps warm for other processes, or before it joins the group.
+        warms_up: Whether it has not joined the group yet, and restores what is to come to it.
         awaited: As that of tasks; of the topics of global stores.
         emptied_ms: When its consumer last had nothing more to hand on, on the monotonic clock (ms):
             until then others' records may have come before those of a partition.
@@ -77,6 +78,7 @@ class ThreadMetadata:
     max_poll_interval_ms: int
     active_tasks: tuple[TaskMetadata, ...]
     standby_tasks: tuple[TaskMetadata, ...] = ()
+    warms_up: bool = False
     at_work: str = ""
     emptied_ms: float = inf
     restores_emptied_ms: float = inf
