@@ -2,6 +2,7 @@
 
     python benchmarks/downtime.py --interruptions kill,scale-up --repetitions 3
     python benchmarks/downtime.py --silence-ms 0                   # the defaults of both
+    python benchmarks/downtime.py --interruptions scale-up --keys 5000000    # large stores
     python benchmarks/downtime.py --json downtime.json --minutes 40  # the same again goes on
 
 Two or three processes count a topic that is fed steadily, exactly-once. Then one of them is
@@ -9,6 +10,10 @@ killed, restarted, moved or added. Measured from outside is the longest time tha
 output is silent beyond what is usual: for tasks that could have stayed where they are, for those of
 the process that ended, and for those that went from one living process to another. Every record
 must be counted once, in order, all interruptions included: a wrong output ends with exit code 1.
+
+With --keys stores are large: so many keys are loaded into the input and counted before anything
+happens, and the feed goes on with some of them, each counted where it was. A newcomer may fill its
+stores for minutes before it is given tasks: a run lasts until each process has its part of them.
 
 The broker puts out who is silent for a session, counted from the last heartbeat. Programs send
 heartbeats in different intervals, so the same session is not the same promise: what they are given
@@ -36,10 +41,11 @@ from rich.table import Table
 
 from benchmarks.harness import downtime_results
 from benchmarks.harness.cluster import Cluster
+from benchmarks.harness.counted_keys import CountedKeys, load
 from benchmarks.harness.interruptions import (
     INTERRUPTIONS,
+    Findings,
     Interruption,
-    Silence,
     interrupt,
     until_calm,
     until_warm,
@@ -51,7 +57,15 @@ from benchmarks.harness.silence import Arrivals, Feed, fed, keys_of_partitions
 
 T = TypeVar("T")
 
-_KEYS_OF_PARTITION = 20
+_FED_KEYS_OF_PARTITION = 2000
+"""At most, of those that were loaded: at the usual rate each record is of another for a minute."""
+_FEWEST_KEYS_OF_PARTITION = 100
+_IN_VAIN_S = 150.0
+_KEYS_PER_S = 10_000
+"""How much longer stores may take that are large."""
+_PROBING_MS = 60_000
+"""Kafka Streams moves tasks to copies that are warm by then; by default it is ten minutes, and this
+is the least that it allows."""
 _DEFAULT_SILENCE_MS = 42_000
 _HEARTBEAT_MS = 3000
 _OUR_HEARTBEAT_MS = 500
@@ -95,6 +109,11 @@ def _of(known: Mapping[str, T]) -> Callable[..., list[T]]:
 )
 @click.option("--partitions", type=click.IntRange(3), default=6, help="Of the input.")
 @click.option("--rate", type=click.IntRange(1), default=25, help="Records a second, of each.")
+@click.option(
+    "--keys",
+    type=click.IntRange(1),
+    help="In all stores, counted before anything happens; a few of each partition by default.",
+)
 @click.option("--repetitions", type=click.IntRange(1), default=3, help="Of each row.")
 @click.option("--minutes", type=float, help="Begin no run after so long.")
 @click.option(
@@ -113,6 +132,9 @@ def main(**options: Any) -> None:
     kinds: list[Interruption] = options["interruptions"]
     contenders: list[Contender] = options["programs"]
     standbys = [int(number) for number in options["standbys"].split(",")]
+    fewest = _FEWEST_KEYS_OF_PARTITION * options["partitions"]
+    if options["keys"] is not None and options["keys"] < fewest:
+        raise click.BadParameter(f"{options['keys']}: at least {fewest}", param_hint="--keys")
     if not all(contender.ours for contender in contenders):
         build_kafka_streams()
     settings = {name: options[name] for name in ("partitions", "rate")}
@@ -129,7 +151,7 @@ def main(**options: Any) -> None:
                 console.print("the time is up: the same command goes on from here")
                 break
             row = empty | downtime_results.samples_of(bench.run(*case, repetition))
-            row["loads"] = [round(os.getloadavg()[0], 1)]
+            row |= {"loads": [round(os.getloadavg()[0], 1)], "runs": 1}
             measured.add(row)
             line = " | ".join(downtime_results.line(row))
             console.print(f"{line} | load {row['loads'][0]}", markup=False)
@@ -150,23 +172,29 @@ class Downtime:
 
     def __init__(self, directory: Path, cluster: Cluster, options: dict[str, Any]) -> None:
         self._directory, self._cluster, self._options = directory, cluster, options
-        self._keys = keys_of_partitions(options["partitions"], _KEYS_OF_PARTITION)
+        self._partitions, self._loaded = options["partitions"], options["keys"] or 0
+        of_each = downtime_results.KEYS_OF_PARTITION
+        if self._loaded:
+            of_each = min(_FED_KEYS_OF_PARTITION, self._loaded // self._partitions // 2)
+        self._fed = keys_of_partitions(self._partitions, of_each)
+        self._in_vain_s = _IN_VAIN_S + self._loaded / _KEYS_PER_S
 
     def row(self, kind: Interruption, standbys: int, contender: Contender) -> dict[str, Any]:
         """Return what names a row."""
         return {
             "interruption": kind.title,
             "standbys": standbys,
+            "keys": self._loaded or sum(map(len, self._fed)),
             "program": contender.title,
             "silence_ms": self._options["silence_ms"],
         }
 
     def run(
         self, kind: Interruption, standbys: int, contender: Contender, repetition: int
-    ) -> list[Silence]:
+    ) -> Findings:
         """Interrupt one program once; return how long each partition was silent."""
         app = f"{contender.name}-{kind.name}-{standbys}-{repetition}"
-        servers, partitions = self._cluster.bootstrap_servers, self._options["partitions"]
+        servers = self._cluster.bootstrap_servers
         job = Job(
             bootstrap=servers,
             app=app,
@@ -176,30 +204,50 @@ class Downtime:
             guarantee="exactly_once_v2",
         )
         for topic in (job.input, job.output):
-            self._cluster.create_topic(topic, partitions)
-        silence_ms = self._options["silence_ms"]
-        settings = {"num.standby.replicas": str(standbys)} | _group_settings(contender, silence_ms)
-        members = Members(contender, job, settings)
-        feed = Feed(servers, job.input, self._keys, 1 / self._options["rate"])
+            self._cluster.create_topic(topic, self._partitions)
+        counted = CountedKeys(max(self._loaded, 1 + max(map(max, self._fed))))
+        load(self._cluster, job.input, self._loaded, counted)
+        members = Members(contender, job, self._settings(contender, standbys))
+        feed = Feed(servers, job.input, self._fed, 1 / self._options["rate"], counted)
         try:
-            with Arrivals(servers, job.output, partitions) as arrivals:
-                with fed(feed):
+            with Arrivals(servers, job.output, self._partitions, counted) as arrivals:
+                if self._loaded:
                     members.start(*kind.names)
-                    if kind.second_life:
-                        until_calm(members, arrivals, calm_s=0.3)
-                        members.kill_all()
-                        members.start(*kind.names)
-                    until_calm(members, arrivals, calm_s=0.3)
-                    until_warm(members, partitions, 1 + standbys)
-                    heartbeat_ms = _heartbeat_ms(contender, silence_ms)
+                    arrivals.wait_until_counted(members.watch)
+                    counted.check()
+                with fed(feed):
+                    self._make_ready(members, arrivals, kind, standbys)
+                    heartbeat_ms = _heartbeat_ms(contender, self._options["silence_ms"])
                     members.spread_heartbeats(heartbeat_ms / 1000, Random(str(repetition)))
-                    found = interrupt(members, arrivals, kind)
-                arrivals.check(feed.truth, members.watch)
+                    found = interrupt(members, arrivals, kind, self._in_vain_s)
+                arrivals.wait_until_counted(members.watch)
+                counted.check()
         finally:
             members.kill_all()
         self._cluster.keep_only([])
         shutil.rmtree(job.state, ignore_errors=True)
         return found
+
+    def _settings(self, contender: Contender, standbys: int) -> dict[str, str]:
+        """Return the settings of a program's processes."""
+        settings = {"num.standby.replicas": str(standbys)}
+        if self._loaded and not contender.ours:
+            settings["probing.rebalance.interval.ms"] = str(_PROBING_MS)
+        return settings | _group_settings(contender, self._options["silence_ms"])
+
+    def _make_ready(
+        self, members: Members, arrivals: Arrivals, kind: Interruption, standbys: int
+    ) -> None:
+        """Start the processes that do not run yet, and wait until all of them are as after days."""
+        if not members.running:
+            members.start(*kind.names)
+        if kind.second_life:
+            until_calm(members, arrivals, self._in_vain_s, calm_s=0.3)
+            members.kill_all()
+            members.start(*kind.names)
+        until_calm(members, arrivals, self._in_vain_s, calm_s=0.3)
+        copies, at_rest = 1 + standbys, bool(self._loaded and standbys)
+        until_warm(members, self._partitions, copies, self._in_vain_s, at_rest=at_rest)
 
 
 def _heartbeat_ms(contender: Contender, silence_ms: int) -> int:

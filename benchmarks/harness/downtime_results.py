@@ -8,30 +8,38 @@ than of another, and these wait for nothing but the new shares.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import results
-from benchmarks.harness.interruptions import Fate, Silence
+from benchmarks.harness.interruptions import Fate, Findings
 
 COLUMNS = (
     "what happens",
     "standbys",
+    "keys",
     "program",
     "stay",
     "of the process that ended",
     "between living processes",
     "all tasks",
+    "calm after",
     "partitions: stay, ended, between",
+    "runs",
 )
 
 Row = Mapping[str, Any]
 
-_NAME = ("interruption", "standbys", "program", "silence_ms")
+KEYS_OF_PARTITION = 20
+"""How many there are in stores that nothing was loaded into."""
+
+_NAME = ("interruption", "standbys", "keys", "program", "silence_ms")
 _SILENCES = tuple(f"{fate.value}_s" for fate in Fate)
-_SAMPLES = (*_SILENCES, "loads")
-"""One of each partition, by its fate; and one of each run: the machine's load at its end."""
+_CALM = "calm_after_s"
+_SAMPLES = (*_SILENCES, _CALM, "loads")
+"""One of each partition, by its fate; one of each time that something happened, None for never;
+and one of each run: the machine's load at its end."""
 
 
 class Measured:
@@ -49,7 +57,7 @@ class Measured:
         self.rows: list[dict[str, Any]] = []
         self._file, self._settings = file, settings
         if file is not None and file.exists():
-            self.rows = json.loads(file.read_text("utf-8"))["rows"]
+            self.rows = _rows_of(json.loads(file.read_text("utf-8")))
 
     def runs(self, row: Row) -> int:
         """Return how many runs of a row there are."""
@@ -72,12 +80,12 @@ class Measured:
             )
 
 
-def samples_of(found: Iterable[Silence]) -> dict[str, list[float]]:
-    """Return the silences of one run by what became of the tasks."""
-    samples: dict[str, list[float]] = {name: [] for name in _SILENCES}
-    for silence in found:
+def samples_of(found: Findings) -> dict[str, list[float | None]]:
+    """Return what one run found, the silences by what became of the tasks."""
+    samples: dict[str, list[float | None]] = {name: [] for name in _SILENCES}
+    for silence in found.silences:
         samples[f"{silence.fate.value}_s"].append(silence.seconds)
-    return samples
+    return samples | {_CALM: found.calm_after_s}
 
 
 def percentile_s(seconds: Sequence[float], of: int) -> float | None:
@@ -91,21 +99,25 @@ def line(row: Row) -> list[str]:
     stay, ended, passed = (row[name] for name in _SILENCES)
     figures = [_figures(seconds) for seconds in (stay, ended, passed, stay + ended + passed)]
     samples = ", ".join(str(len(row[name])) for name in _SILENCES)
-    return [row["interruption"], str(row["standbys"]), row["program"], *figures, samples]
+    name = [row["interruption"], str(row["standbys"]), f"{row['keys']:,}", row["program"]]
+    return [*name, *figures, _calm_after(row[_CALM]), samples, str(row["runs"])]
 
 
 def tables(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of the page's place: a table for each time that a process may be silent."""
     parts = []
-    for silence_ms in sorted({row["silence_ms"] for row in content["rows"]}):
-        rows = [row for row in content["rows"] if row["silence_ms"] == silence_ms]
+    all_rows = _rows_of(content)
+    for silence_ms in sorted({row["silence_ms"] for row in all_rows}):
+        rows = [row for row in all_rows if row["silence_ms"] == silence_ms]
         parts += [f"{title_of(silence_ms)}:", results.markdown_table(COLUMNS, [*map(line, rows)])]
     settings = content["settings"]
-    loads = [load for row in content["rows"] for load in row["loads"]]
+    loads = [load for row in all_rows for load in row["loads"]]
     parts.append(
         f"{settings['partitions']} partitions, {settings['rate']} records a second each, "
         "exactly_once_v2, `commit.interval.ms` 100; p50 and p99 of the seconds beyond the usual "
-        f"time between outputs. The load was {min(loads):g} to {max(loads):g}."
+        "time between outputs. *Calm after*: p50 of the seconds until each partition had output "
+        "and each process its part of them, for good; *never*: how often one was left with fewer. "
+        f"The load was {min(loads):g} to {max(loads):g}."
     )
     return {"downtime": "\n\n".join(parts)}
 
@@ -121,6 +133,21 @@ def _figures(seconds: Sequence[float]) -> str:
     """Return the median and the 99th percentile."""
     figures = [percentile_s(seconds, of) for of in (50, 99)]
     return ", ".join(f"{figure:.2f}" for figure in figures if figure is not None)
+
+
+def _calm_after(seconds: Sequence[float | None]) -> str:
+    """Return the median of how long it was until all was calm, and how often it never was."""
+    known_s = [after for after in seconds if after is not None]
+    figures = [f"{percentile_s(known_s, 50):.1f}"] if known_s else []
+    if len(known_s) < len(seconds):
+        figures.append(f"never: {len(seconds) - len(known_s)}")
+    return ", ".join(figures)
+
+
+def _rows_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a file's rows; those of before keys were counted have the stores of those days."""
+    keys = KEYS_OF_PARTITION * content["settings"]["partitions"]
+    return [{"keys": keys, _CALM: []} | row for row in content["rows"]]
 
 
 def _name_of(row: Row) -> tuple[object, ...]:

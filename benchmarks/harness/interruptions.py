@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from benchmarks.harness.members import Members
@@ -14,7 +15,8 @@ from benchmarks.harness.silence import Arrivals
 _LOOK_S = 0.1
 _FLOWS_S = 1.5
 _CALM_S = 3.0
-_IN_VAIN_S = 150.0
+_AT_REST_S = 5.0
+_AT_REST_SHARE = 0.01
 
 ALL = "all"
 NOBODY = ""
@@ -149,14 +151,51 @@ def fate_of(
     return Fate.STAYS if stays else Fate.PASSED
 
 
-def interrupt(members: Members, arrivals: Arrivals, kind: Interruption) -> list[Silence]:
-    """Let it happen; return what came of it for each partition, once for each interruption.
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """What the members came to.
+
+    Attributes:
+        owners: Who had which task, each time that it changed.
+        after_s: How long it was not so (s); None if tasks flow, but shares are still uneven: a
+            process has none, or fewer than its part.
+    """
+
+    owners: Sequence[Mapping[int, str]]
+    after_s: float | None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of an interruption.
+
+    Attributes:
+        silences: Of each partition, once for each time that something happened.
+        calm_after_s: How long it was until all was calm again, once for each; None for never.
+    """
+
+    silences: list[Silence] = field(default_factory=list)
+    calm_after_s: list[float | None] = field(default_factory=list)
+
+
+def interrupt(
+    members: Members, arrivals: Arrivals, kind: Interruption, in_vain_s: float
+) -> Findings:
+    """Let it happen; return what came of it.
+
+    A newcomer that has no share when the time is up has been given none: that is a finding too.
+
+    Args:
+        members: The processes.
+        arrivals: Their output.
+        kind: What happens.
+        in_vain_s: After how long nothing more is waited for.
 
     Raises:
         ProgramError: A program ended by itself, or some partition is silent for ever.
     """
-    found: list[Silence] = []
-    before = until_calm(members, arrivals)[-1]
+    found = Findings()
+    before = until_calm(members, arrivals, in_vain_s).owners[-1]
     happening = kind.happens(members)
     while True:
         began_s = time.perf_counter()
@@ -164,67 +203,102 @@ def interrupt(members: Members, arrivals: Arrivals, kind: Interruption) -> list[
         if ended is None:
             return found
         usual_s = arrivals.steady_s(began_s)
-        seen = until_calm(members, arrivals)
+        calm = _until_flowing(members, arrivals, in_vain_s, _CALM_S)
         longest_s = arrivals.longest_s(began_s, time.perf_counter())
         for partition, seconds in longest_s.items():
-            fate = fate_of(partition, ended, before, seen)
-            found.append(Silence(round(max(seconds - usual_s, 0.0), 3), fate))
-        before = seen[-1]
+            fate = fate_of(partition, ended, before, calm.owners)
+            found.silences.append(Silence(round(max(seconds - usual_s, 0.0), 3), fate))
+        found.calm_after_s.append(calm.after_s)
+        before = calm.owners[-1]
 
 
 def until_calm(
-    members: Members, arrivals: Arrivals, *, calm_s: float = _CALM_S
-) -> list[Mapping[int, str]]:
-    """Wait until each partition has output and each process a share, for a while.
+    members: Members, arrivals: Arrivals, in_vain_s: float, *, calm_s: float = _CALM_S
+) -> Calm:
+    """Wait until each partition has output and each process its part of them, for a while.
 
     Args:
         members: The processes.
         arrivals: Their output.
-        calm_s: For how long.
-
-    Returns:
-        Who had which task, each time that changed.
+        in_vain_s: After how long it is given up.
+        calm_s: For how long it must be so.
 
     Raises:
         ProgramError: A program ended by itself, or it does not become calm.
     """
+    calm = _until_flowing(members, arrivals, in_vain_s, calm_s)
+    if calm.after_s is None:
+        raise _in_vain(members, f"shares are uneven after {in_vain_s:g} s, {calm.owners[-1]}")
+    return calm
+
+
+def is_shared_out(owners: Mapping[int, str], running: Collection[str]) -> bool:
+    """Return whether those that run, and no others, have the tasks, each its part at least."""
+    shares = Counter(owners.values())
+    part = len(owners) // len(running)
+    return shares.keys() <= set(running) and all(shares[name] >= part for name in running)
+
+
+def _until_flowing(members: Members, arrivals: Arrivals, in_vain_s: float, calm_s: float) -> Calm:
+    """Wait until it is calm; when the time is up, be content with output of each partition."""
     seen: list[Mapping[int, str]] = []
-    begin_s = calm_since_s = time.perf_counter()
+    begin_s = calm_since_s = flowing_since_s = time.perf_counter()
     while True:
         members.watch()
         owners = members.owners()
         now_s = time.perf_counter()
         if owners is not None and seen[-1:] != [owners]:
             seen.append(owners)
-            calm_since_s = now_s
-        is_calm = (
+            calm_since_s = flowing_since_s = now_s
+        flows = (
             owners is not None
-            and set(owners.values()) == set(members.running)
             and len(owners) == len(arrivals.partitions)
             and arrivals.flows(now_s - _FLOWS_S)
         )
-        if not is_calm:
+        if not flows:
+            flowing_since_s = now_s
+        if not flows or owners is None or not is_shared_out(owners, members.running):
             calm_since_s = now_s
         if now_s - calm_since_s > calm_s:
-            return seen
-        if now_s - begin_s > _IN_VAIN_S:
-            logs = "\n".join(program.log_tail() for program in members.running.values())
-            raise ProgramError(f"not calm after {_IN_VAIN_S:g} s, {owners}:\n{logs}")
+            return Calm(seen, round(calm_since_s - begin_s, 1))
+        if now_s - begin_s > in_vain_s:
+            if now_s - flowing_since_s > calm_s:
+                return Calm(seen, None)
+            raise _in_vain(members, f"not calm after {in_vain_s:g} s, {owners}")
         time.sleep(_LOOK_S)
 
 
-def until_warm(members: Members, tasks: int, copies: int) -> None:
+def _in_vain(members: Members, what: str) -> ProgramError:
+    logs = "\n".join(program.log_tail() for program in members.running.values())
+    return ProgramError(f"{what}:\n{logs}")
+
+
+def until_warm(
+    members: Members, tasks: int, copies: int, in_vain_s: float, *, at_rest: bool = False
+) -> None:
     """Wait until the state of each task lies on so many disks.
+
+    Args:
+        members: The processes.
+        tasks: How many tasks there are.
+        copies: How many disks.
+        in_vain_s: After how long it is given up.
+        at_rest: Whether disks must have stopped to fill, too: large copies take their time.
 
     Raises:
         ProgramError: A program ended by itself, or it never does.
     """
-    deadline_s = time.perf_counter() + _IN_VAIN_S
+    deadline_s = time.perf_counter() + in_vain_s
+    rests_since_s, size = time.perf_counter(), 0
     while True:
         members.watch()
         lying = members.copies()
-        if len(lying) >= tasks and min(lying.values()) >= copies:
+        now_s = time.perf_counter()
+        if at_rest and abs((found := members.state_bytes()) - size) > _AT_REST_SHARE * found:
+            rests_since_s, size = now_s, found
+        rests = not at_rest or now_s - rests_since_s > _AT_REST_S
+        if rests and len(lying) >= tasks and min(lying.values()) >= copies:
             return
-        if time.perf_counter() > deadline_s:
-            raise ProgramError(f"not warm after {_IN_VAIN_S:g} s, copies: {dict(lying)}")
+        if now_s > deadline_s:
+            raise ProgramError(f"not warm after {in_vain_s:g} s, copies: {dict(lying)}")
         time.sleep(_LOOK_S)

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 
 from confluent_kafka import ConsumerGroupState, KafkaException
@@ -154,6 +155,10 @@ class Members:
         tasks = self._job.state.glob(f"*/*/{self._job.app}/[0-9]*_[0-9]*")
         return Counter(task.name for task in tasks if task.is_dir())
 
+    def state_bytes(self) -> int:
+        """Return how much state lies on all disks."""
+        return sum(_size_of(file) for file in self._job.state.glob(f"*/*/{self._job.app}/**/*"))
+
     def owners(self) -> dict[int, str] | None:
         """Return which process has the task of each partition; None while the group shares out."""
         try:
@@ -172,6 +177,14 @@ class Members:
             # Edited, a task counts what comes through the repartition topic.
             if (partition.topic != self._job.input) is self._edited
         }
+
+
+def _size_of(file: Path) -> int:
+    """Return a file's size; 0 of one that is gone by now."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _name_of(client_id: str) -> str:

@@ -6,14 +6,14 @@ import itertools
 import statistics
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from benchmarks.harness.output_check import OutputCheck, WrongOutputError
+from benchmarks.harness.counted_keys import CountedKeys, key_of
 from pystreams.kernel.partitioner import partition_of
 
 if TYPE_CHECKING:
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.005
 _STEADY_S = 2.5
-_COUNTED_TIMEOUT_S = 60.0
+_NOTHING_NEW_S = 60.0
 
 
-def keys_of_partitions(partitions: int, of_each: int) -> list[list[bytes]]:
-    """Return keys of each partition: as many for one as for another."""
-    found: list[list[bytes]] = [[] for _ in range(partitions)]
+def keys_of_partitions(partitions: int, of_each: int) -> list[list[int]]:
+    """Return the first keys of each partition, as their numbers: as many of one as of another."""
+    found: list[list[int]] = [[] for _ in range(partitions)]
     for number in itertools.count():
-        key = f"key-{number}".encode()
-        keys = found[partition_of(key, partitions)]
+        keys = found[partition_of(key_of(number), partitions)]
         if len(keys) < of_each:
-            keys.append(key)
+            keys.append(number)
         if all(len(keys) == of_each for keys in found):
             return found
     raise AssertionError
@@ -44,15 +43,18 @@ class Feed:
         servers: The broker.
         keys: The keys of each partition, taken in turn.
         pause_s: Between two records of a partition.
-
-    Attributes:
-        truth: How many records each key has.
+        counted: Is told of each record.
     """
 
     def __init__(
-        self, servers: str, topic: str, keys: Sequence[Sequence[bytes]], pause_s: float
+        self,
+        servers: str,
+        topic: str,
+        keys: Sequence[Sequence[int]],
+        pause_s: float,
+        counted: CountedKeys,
     ) -> None:
-        self.truth: Counter[bytes] = Counter()
+        self._counted = counted
         self._producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "acks": "1"})
         self._topic, self._keys, self._pause_s = topic, keys, pause_s
         self._stop = threading.Event()
@@ -72,9 +74,9 @@ class Feed:
         due_s = time.perf_counter()
         for turn in itertools.count():
             for partition, keys in enumerate(self._keys):
-                key = keys[turn % len(keys)]
-                self._producer.produce(self._topic, b"", key, partition=partition)
-                self.truth[key] += 1
+                number = keys[turn % len(keys)]
+                self._producer.produce(self._topic, b"", key_of(number), partition=partition)
+                self._counted.write(number)
             self._producer.poll(0)
             due_s += self._pause_s
             if self._stop.wait(max(due_s - time.perf_counter(), 0)):
@@ -88,12 +90,13 @@ class Arrivals:
         servers: The broker.
         topic: The output.
         partitions: How many it has.
+        counted: Is told of each result.
     """
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, counted: CountedKeys) -> None:
         self.partitions = range(partitions)
         self._times_s: Mapping[int, list[float]] = defaultdict(list)
-        self._counts: list[tuple[bytes, bytes]] = []
+        self._counted = counted
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._client = Consumer(
@@ -123,8 +126,10 @@ class Arrivals:
             for message in messages:
                 key, value = message.key(), message.value()
                 if message.error() is None and key is not None and value is not None:
-                    self._times_s[message.partition() or 0].append(now_s)
-                    self._counts.append((key, value))
+                    times_s = self._times_s[message.partition() or 0]
+                    if times_s[-1:] != [now_s]:
+                        times_s.append(now_s)
+                    self._counted.see(key, value)
 
     def flows(self, since_s: float) -> bool:
         """Return whether each partition has had output since then."""
@@ -151,31 +156,18 @@ class Arrivals:
         """Return how long is without output when nothing happens: the median of the partitions."""
         return statistics.median(self.longest_s(until_s - _STEADY_S, until_s).values())
 
-    def check(self, truth: Mapping[bytes, int], watch: Callable[[], None]) -> int:
-        """Wait until all is counted; see that each record was, once and in order.
+    def wait_until_counted(self, watch: Callable[[], None]) -> None:
+        """Wait until there are as many results as records, or nothing new for a minute.
 
         Args:
-            truth: How many records each key has in the input.
             watch: Raises when a program has ended.
-
-        Returns:
-            How many records there were.
-
-        Raises:
-            WrongOutputError: It is not so.
         """
-        deadline_s = time.monotonic() + _COUNTED_TIMEOUT_S
-        wanted = sum(truth.values())
-        while len(self._counts) < wanted and time.monotonic() < deadline_s:
+        seen, news_s = self._counted.seen, time.monotonic()
+        while seen < self._counted.written and time.monotonic() - news_s < _NOTHING_NEW_S:
             watch()
             time.sleep(_POLL_S)
-        found = OutputCheck(truth, every_count=True)
-        for key, value in list(self._counts):
-            found.see(key, value)
-        found.finish()
-        if len(self._counts) != wanted:
-            raise WrongOutputError(f"{len(self._counts)} results of {wanted} records")
-        return wanted
+            if self._counted.seen != seen:
+                seen, news_s = self._counted.seen, time.monotonic()
 
 
 @contextmanager
