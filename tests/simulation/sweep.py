@@ -3,7 +3,8 @@
     python -m tests.simulation.sweep --seeds 0:100000 --processes 2
 
 Ends at the first seed that fails, and tells how to run it again. With `--plant` a bug is planted
-first: then it is a seed that finds it which is looked for. `--plant all` tries each of them.
+first: then it is a seed that finds it which is looked for. `--plant all` tries each of them, and
+ends with a table of which seed found which (docs/reliability.md).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing import get_context
 
 from pystreams.kernel.garbage_collection import collected_seldom
@@ -36,8 +37,11 @@ def main() -> int:
             _show(failure)
         return failure is not None
     if arguments.plant:
-        names = list(PLANTS) if arguments.plant == "all" else [arguments.plant]
-        return max(_look_for(name, range(first, last), arguments.steps) for name in names)
+        if arguments.plant != "all":
+            return not _look_for(arguments.plant, range(first, last), arguments.steps)
+        found = {name: _look_for(name, range(first, last), arguments.steps) for name in PLANTS}
+        print(table_of(found, range(first, last)), flush=True)
+        return not all(found.values())
     return _sweep(range(first, last), arguments.processes, arguments.steps)
 
 
@@ -76,16 +80,27 @@ def _of_chunk(chunk: tuple[range, int]) -> Failure | None:
         return first_failure(seeds, steps=steps)
 
 
-def _look_for(plant: str, seeds: range, steps: int) -> int:
+def table_of(found: Mapping[str, Failure | None], seeds: range) -> str:
+    """Return a table in Markdown: which planted bug was found by which of these seeds."""
+    lines = ["| planted bug | found by seed | seeds tried |", "|---|---:|---:|"]
+    for plant, failure in found.items():
+        seed = "none" if failure is None else failure.seed
+        tried = len(seeds) if failure is None else seeds.index(failure.seed) + 1
+        lines.append(f"| `{plant}` | {seed} | {tried} |")
+    return "\n".join(lines)
+
+
+def _look_for(plant: str, seeds: range, steps: int) -> Failure | None:
+    """Return how the first seed that finds a bug does; tell of it."""
     begin = time.monotonic()
     failure = first_failure(seeds, steps=steps, plant=plant)
     seconds = time.monotonic() - begin
     if failure is None or not failure.is_told:
         print(f"{plant}: not found in {len(seeds)} seeds, {seconds:.0f} s", flush=True)
-        return 1
+        return None
     why = str(failure.error).partition("\n")[0][:150]
     print(f"{plant}: found at seed {failure.seed}, {seconds:.0f} s: {why}", flush=True)
-    return 0
+    return failure
 
 
 def _show(failure: Failure) -> None:
