@@ -12,13 +12,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from random import Random
 
 from tests.chaos import planted
 from tests.chaos.cluster import Cluster
 from tests.chaos.feed import ChaosFeed
 from tests.chaos.nemesis import Nemesis, closing
-from tests.chaos.plan import GUESTS, KINDS, MEMBERS, OF_BROKERS, drawn
+from tests.chaos.plan import GUESTS, KINDS, MEMBERS, OF_BROKERS, drawn, drawn_settings
 from tests.chaos.run import Outcome, Setting, settle
 
 _SHOWN = 40
@@ -52,17 +51,14 @@ def main() -> int:
 
 def run(arguments: argparse.Namespace, directory: Path) -> tuple[Outcome, Nemesis]:
     seconds = arguments.minutes * 60
-    draw = Random(f"setting {arguments.seed}")
     name = f"chaos-{arguments.seed}"
     with Cluster(directory, arguments.brokers) as cluster:
         settings: dict[str, object] = {
             "bootstrap.servers": cluster.member_servers,
             "processing.guarantee": arguments.guarantee,
-            "commit.interval.ms": draw.choice([50, 100, 500]),
             "statestore.cache.max.bytes": 0,
             "replication.factor": cluster.replicas,
-            "group.protocol": draw.choice(["classic", "consumer"]),
-            "num.standby.replicas": draw.choice([0, 1]),
+            **drawn_settings(arguments.seed),
         }
         if settings["group.protocol"] == "classic":
             settings["consumer.session.timeout.ms"] = 6_000

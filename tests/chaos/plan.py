@@ -80,6 +80,16 @@ class Fault:
         )
 
 
+def drawn_settings(seed: int) -> dict[str, object]:
+    """Return those settings of a run that are drawn."""
+    draw = Random(f"setting {seed}")
+    return {
+        "commit.interval.ms": draw.choice([50, 100, 500]),
+        "group.protocol": draw.choice(["classic", "consumer"]),
+        "num.standby.replicas": draw.choice([0, 1]),
+    }
+
+
 def drawn(seed: int, seconds: float, kinds: Collection[str] = KINDS) -> list[Fault]:
     """Return the faults of a run, in order: some overlap, and some come while nothing else does."""
     draw = Random(f"chaos {seed}")

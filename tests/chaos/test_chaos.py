@@ -19,6 +19,7 @@ from tests.broker.reading import answer_of, delete_topics, group_members
 from tests.broker.waiting import wait_until
 from tests.chaos.feed import ChaosFeed
 from tests.chaos.nemesis import closing
+from tests.chaos.plan import drawn, drawn_settings
 from tests.chaos.planted import SENT_TWICE
 from tests.chaos.run import Setting, settle
 
@@ -96,6 +97,8 @@ def test_outputs_and_stores_are_a_models_whatever_happens_to_three_members(
     assert outcome.differences == []
 
 
+MINUTES = {"exactly_once_v2": 315, "exactly_once": 11512}
+"""Seeds whose minute is run with all tests."""
 ALL = ["exactly_once_v2", "exactly_once", "at_least_once"]
 
 
@@ -109,9 +112,18 @@ def chaos(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_minutes_have_both_protocols_and_the_worst_of_troubles() -> None:
+    settings = [drawn_settings(seed) for seed in MINUTES.values()]
+    assert {setting["group.protocol"] for setting in settings} == {"classic", "consumer"}
+    assert {setting["num.standby.replicas"] for setting in settings} == {0, 1}
+    for seed in MINUTES.values():
+        kinds = {fault.kind for fault in drawn(seed, 60)}
+        assert kinds >= {"kill", "move", "hold", "cut", "broker kill"}
+
+
 @pytest.mark.broker
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("guarantee", "seed"), [("exactly_once_v2", 315), ("exactly_once", 251)])
+@pytest.mark.parametrize(("guarantee", "seed"), MINUTES.items())
 def test_a_minute_of_all_troubles_leaves_outputs_and_stores_as_the_model_has_them(
     guarantee: str, seed: int
 ) -> None:
