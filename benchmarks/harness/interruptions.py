@@ -157,12 +157,12 @@ class Calm:
 
     Attributes:
         owners: Who had which task, each time that it changed.
-        after_s: How long it was not so (s); None if tasks flow, but shares are still uneven: a
-            process has none, or fewer than its part.
+        since_s: Since when it is calm (`time.perf_counter`); None if tasks flow, but shares are
+            still uneven: a process has none, or fewer than its part.
     """
 
     owners: Sequence[Mapping[int, str]]
-    after_s: float | None
+    since_s: float | None
 
 
 @dataclass(slots=True)
@@ -208,7 +208,8 @@ def interrupt(
         for partition, seconds in longest_s.items():
             fate = fate_of(partition, ended, before, calm.owners)
             found.silences.append(Silence(round(max(seconds - usual_s, 0.0), 3), fate))
-        found.calm_after_s.append(calm.after_s)
+        after_s = None if calm.since_s is None else round(calm.since_s - began_s, 1)
+        found.calm_after_s.append(after_s)
         before = calm.owners[-1]
 
 
@@ -227,7 +228,7 @@ def until_calm(
         ProgramError: A program ended by itself, or it does not become calm.
     """
     calm = _until_flowing(members, arrivals, in_vain_s, calm_s)
-    if calm.after_s is None:
+    if calm.since_s is None:
         raise _in_vain(members, f"shares are uneven after {in_vain_s:g} s, {calm.owners[-1]}")
     return calm
 
@@ -260,7 +261,7 @@ def _until_flowing(members: Members, arrivals: Arrivals, in_vain_s: float, calm_
         if not flows or owners is None or not is_shared_out(owners, members.running):
             calm_since_s = now_s
         if now_s - calm_since_s > calm_s:
-            return Calm(seen, round(calm_since_s - begin_s, 1))
+            return Calm(seen, calm_since_s)
         if now_s - begin_s > in_vain_s:
             if now_s - flowing_since_s > calm_s:
                 return Calm(seen, None)
