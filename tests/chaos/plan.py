@@ -87,6 +87,8 @@ def drawn_settings(seed: int) -> dict[str, object]:
         "commit.interval.ms": draw.choice([50, 100, 500]),
         "group.protocol": draw.choice(["classic", "consumer"]),
         "num.standby.replicas": draw.choice([0, 1]),
+        # With a small one, members that come warm up before they join.
+        "acceptable.recovery.lag": draw.choice([100, 100, 10_000]),
     }
 
 
