@@ -270,8 +270,8 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
-    def creates_topics(self) -> bool:
-        """Return whether brokers create a topic that is written to; True where they don't tell."""
+    def broker_setting(self, name: str) -> list[str]:
+        """Return a setting of each broker; none where one of them does not tell it."""
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.

@@ -11,6 +11,7 @@ from pystreams.config.client_overrides import max_poll_interval_ms, session_time
 from pystreams.config.shown_values import values_by_key
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, OnDemand, Recording
+from pystreams.runtime.cluster.committed_offsets import OffsetEntries, no_entries
 from pystreams.runtime.core.failures.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
@@ -164,7 +165,7 @@ def task_settings(
     async_calls: Callable[[], AsyncCalls],
     build: Callable[[StoreBuilder], StateStore] = build_as_asked,
     recording: Recording = AT_INFO,
-    topic_entries: Callable[[str], bytes] = lambda _: b"",
+    offset_entries: OffsetEntries = no_entries,
     global_stores: GlobalStores | None = None,
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
@@ -172,7 +173,7 @@ def task_settings(
     Args:
         num_partitions: Returns the partition count of a topic by its real name.
         build: Makes stores; a test driver or simulation puts other engines in their place.
-        topic_entries: Returns what is committed with the offsets of a topic.
+        offset_entries: Gives what is committed with an offset.
         global_stores: Those of the process, if there are any.
     """
     extractor = config.default_timestamp_extractor
@@ -199,7 +200,7 @@ def task_settings(
         num_partitions=num_partitions,
         async_calls=async_calls,
         operators=_operator_settings(config),
-        topic_entries=topic_entries,
+        offset_entries=offset_entries,
         global_stores=global_stores or GlobalStores(),
         app_configs=values_by_key(config),
     )

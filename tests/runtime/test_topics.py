@@ -47,8 +47,8 @@ class LateBroker:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         return {topic: f"id of {topic}" for topic in topics if topic in self._shown}
 
-    def creates_topics(self) -> bool:
-        return "created" in self._late
+    def broker_setting(self, _name: str) -> list[str]:
+        return [str("created" in self._late).lower()]
 
     def committed_offsets(self, _group: str) -> dict[TopicPartition, Any]:
         return {}

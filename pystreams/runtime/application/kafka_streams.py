@@ -247,7 +247,7 @@ class KafkaStreams(QueryingClient):
             earlier.keep(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)
-            note = earlier.note(self._clock.now_ms(), config.num_standby_replicas)
+            note = earlier.note(self._clock.now_ms(), config.num_standby_replicas, admin)
             allowed = config.accepted_source_topic_ids
             inputs = InputTopics(self._plan, admin, allowed, note, exactly_once=config.exactly_once)
             internal = InternalTopicIds(self._plan, admin)
@@ -270,7 +270,7 @@ class KafkaStreams(QueryingClient):
                     num_partitions=topics.num_partitions,
                     async_calls=self._event_loop.calls,
                     recording=recording_of(config, self._clock, self._nodes),
-                    topic_entries=inputs.entries,
+                    offset_entries=inputs.entries,
                     global_stores=self._global.stores,
                 ).telling(self._dead_letters.note),
                 settings=ThreadSettings.of(config, global_stores=self._global.wanted),

@@ -24,7 +24,9 @@ import base64
 import re
 import struct
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from pystreams.ids import TopicPartition
 
 _TIME = struct.Struct(">bq")
 _INT = struct.Struct(">i")
@@ -44,6 +46,30 @@ class CommittedOffset(NamedTuple):
 
     next_offset: int
     metadata: str
+
+
+class OffsetEntries(Protocol):
+    """Gives what is committed with an offset beside what its task knows."""
+
+    def __call__(
+        self, partition: TopicPartition, numbers: Mapping[str, int], *, first: bool
+    ) -> bytes:
+        """Return the entries.
+
+        Args:
+            numbers: What stands behind them; see `with_numbers`.
+            first: Whether it is the first partition of those that its task commits.
+        """
+
+
+def no_entries(
+    partition: TopicPartition,  # noqa: ARG001 - as `OffsetEntries` has it
+    numbers: Mapping[str, int],  # noqa: ARG001
+    *,
+    first: bool,  # noqa: ARG001
+) -> bytes:
+    """Return none."""
+    return b""
 
 
 class OffsetRange(NamedTuple):
@@ -88,6 +114,13 @@ def encode_entries(keys: Collection[str]) -> bytes:
         name = key.encode()
         parts += [_INT.pack(len(name)), name, _VALUE.pack(0)]
     return b"".join(parts)
+
+
+def with_key(entries: bytes, key: str) -> bytes:
+    """Return entries, and behind them one with this key."""
+    count = _INT.unpack_from(entries)[0] if entries else 0
+    more = encode_entries([key])[_INT.size :]
+    return b"".join((_INT.pack(count + 1), entries[_INT.size :], more))
 
 
 def with_numbers(entries: bytes, numbers: Mapping[str, int]) -> bytes:

@@ -3,7 +3,8 @@
 State lies on disks, which may be gone or on other hosts; a group's offsets outlive its members. So
 each of them tells the digest of the topology that has committed it (`deploy.fingerprint`), when
 that process was started, and whose partition it is. A partition that has had no records since a
-deploy still tells the topology before: the one that was started last counts.
+deploy still tells the topology before: the one that was started last counts. What the digest is of
+stands beside some of them (`noted_fingerprint`).
 
 Format: an entry of processor metadata (`committed_offsets`), of which Kafka Streams has no use:
 
@@ -14,11 +15,17 @@ Format: an entry of processor metadata (`committed_offsets`), of which Kafka Str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, entries_of
+from pystreams.runtime.cluster.noted_fingerprint import (
+    FingerprintNote,
+    FoundFingerprint,
+    found_fingerprint,
+)
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _WORD = "pystreams-topology"
@@ -32,12 +39,22 @@ class TopologyNote:
         digest: What tells it from others.
         standby_replicas: Its `num.standby.replicas`.
         compared: Whether it was compared with the one before, which the state directory knows.
+        fingerprint: What the digest is of, which one task of each sub-topology notes; None to note
+            nothing of it.
     """
 
     digest: str
     started_ms: int
     standby_replicas: int
     compared: bool = True
+    fingerprint: FingerprintNote | None = None
+
+    def after(self, noted: Sequence[NotedTopology]) -> Self:
+        """Return it as it is to be noted behind what a group has noted, the last start first."""
+        if self.fingerprint is None or not noted:
+            return self
+        fingerprint = self.fingerprint.after(noted[0].fingerprint().fingerprint)
+        return replace(self, fingerprint=fingerprint)
 
     def keys_to_note(self, plan: TopologyPlan, topic: str) -> list[str]:
         """Return the key of the entry that is committed with offsets of a topic, by real name."""
@@ -58,6 +75,7 @@ class NotedTopology:
         partitions: How many partitions it was the last to commit.
         subtopologies: The number of the sub-topology that reads a topic.
         standbys: How many standbys the tasks of a sub-topology have.
+        first_tasks: The metadata of offsets of partitions 0, with the start (ms) that each is of.
     """
 
     digest: str
@@ -65,6 +83,11 @@ class NotedTopology:
     partitions: int = 0
     subtopologies: dict[str, int] = field(default_factory=dict)
     standbys: dict[int, int] = field(default_factory=dict)
+    first_tasks: list[tuple[int, str]] = field(default_factory=list)
+
+    def fingerprint(self) -> FoundFingerprint:
+        """Return what the digest is of, or why the group does not tell."""
+        return found_fingerprint(self.first_tasks)
 
 
 def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> list[NotedTopology]:
@@ -81,6 +104,8 @@ def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> lis
             started_ms, subtopology, standbys = map(int, numbers)
             noted = found.setdefault(digest, NotedTopology(digest))
             noted.partitions += 1
+            if partition.partition == 0:
+                noted.first_tasks.append((started_ms, offset.metadata))
             if started_ms >= noted.started_ms:
                 noted.started_ms = started_ms
                 noted.subtopologies[partition.topic] = subtopology

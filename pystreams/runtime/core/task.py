@@ -308,7 +308,7 @@ class StreamTask:
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
         numbers = self._operators.committed_numbers.present()
-        return self._group.offsets_to_commit(self._settings.topic_entries, numbers)
+        return self._group.offsets_to_commit(self._settings.offset_entries, numbers)
 
     @tells_trouble
     def flush_caches(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ProducedRecord
+from pystreams.runtime.cluster.committed_offsets import OffsetEntries, no_entries
 from pystreams.runtime.core.failures.error_handlers import DeadLetterListener, ErrorHandler, told_of
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -31,7 +32,7 @@ class TaskSettings:
         read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
             polled; False if it does not say.
         monotonic_ms: Tells a time that never goes back (ms); None where the task's own tells it.
-        topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        offset_entries: Gives what is committed with an offset (`topic_ids`, `topology_note`).
         global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
         trace: Put around the step of each node, for those who want to see every hop.
@@ -50,7 +51,7 @@ class TaskSettings:
     operators: OperatorSettings = field(default_factory=OperatorSettings)
     monotonic_ms: Callable[[], int] | None = None
     async_calls: Callable[[], AsyncCalls]
-    topic_entries: Callable[[str], bytes] = lambda _: b""
+    offset_entries: OffsetEntries = no_entries
     global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)
     trace: TraceStep | None = None

@@ -27,11 +27,14 @@ from pystreams.deploy.fingerprint import (
     former_stores,
     with_partitions,
 )
+from pystreams.deploy.shared_fingerprint import shared
 from pystreams.deploy.verdicts import Comparison, Verdict
 from pystreams.errors import StateDirectoryError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.cluster.noted_fingerprint import FingerprintNote
 from pystreams.runtime.cluster.topology_note import TopologyNote
+from pystreams.runtime.ports import AdminPort
 from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 from pystreams.topology.plan.partition_plan import PartitionPlan
@@ -64,6 +67,7 @@ class EarlierTopology:
         self._fingerprint = fingerprint_of(
             plan.topology, defaults.default_key_serde, defaults.default_value_serde
         )
+        self._running = self._fingerprint
 
     def check(self) -> None:
         """Compare it with the topology that is to run, and tell what is lost or may be.
@@ -88,9 +92,12 @@ class EarlierTopology:
             )
         _tell(found)
 
-    def note(self, now_ms: int, standby_replicas: int) -> TopologyNote:
-        """Return what the group is to note of the topology that is to run, as it starts."""
-        return TopologyNote(self._fingerprint["digest"], now_ms, standby_replicas, self._knew)
+    def note(self, now_ms: int, standby_replicas: int, admin: AdminPort) -> TopologyNote:
+        """Return what the group is to note of the topology that runs, once it is written down."""
+        running = self._running
+        keeps = any(running[part] for part in ("stores", "repartition_topics", "former_stores"))
+        fingerprint = FingerprintNote.of(shared(running), admin.broker_setting) if keeps else None
+        return TopologyNote(running["digest"], now_ms, standby_replicas, self._knew, fingerprint)
 
     def keep(self, partitions: PartitionPlan) -> None:
         """Write down the topology that runs now.
@@ -101,6 +108,7 @@ class EarlierTopology:
         text = with_partitions(self._fingerprint, self._application_id, partitions)
         if self._kept is not None:
             text["former_stores"] = former_stores(self._kept, text)
+        self._running = text
         if text == self._kept:
             return
         try:

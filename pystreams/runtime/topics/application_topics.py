@@ -27,6 +27,7 @@ from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
+_CREATES_TOPICS = "auto.create.topics.enable"
 _log = get_logger("pystreams.topics")
 
 _PATIENCE_S = 150.0
@@ -202,7 +203,7 @@ class TopicManager:
         needed = [topic for topic in missing if self._needs_sinks or topic == queue]
         if needed and starting:
             self._admin.topic_ids(needed)  # Raises for one that is there and may not be seen.
-        if needed and starting and not self._admin.creates_topics():
+        if needed and starting and {*self._admin.broker_setting(_CREATES_TOPICS)} == {"false"}:
             shown = self._admin.partition_counts(awaited=firsts_of(needed))
             if lasting := [topic for topic in needed if topic not in shown]:
                 names = ", ".join(map(repr, lasting))

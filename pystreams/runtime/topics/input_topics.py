@@ -120,7 +120,9 @@ class InputTopics:
                 + _choices({topic: self._ids[topic] for topic, _, _ in refused})
             )
         self._check_partitions(_noted_partitions(committed, self._tables), counts)
-        self._tell_of_another_topology(noted_topologies(committed))
+        topologies = noted_topologies(committed)
+        self._tell_of_another_topology(topologies)
+        self._note = None if self._note is None else self._note.after(topologies)
 
     def watch(self, counts: Mapping[str, int]) -> None:
         """Look whether a topic was deleted and created again since; take new topics of patterns.
@@ -139,14 +141,19 @@ class InputTopics:
             self._entries = {}
         self._check_partitions(self._table_counts, counts)
 
-    def entries(self, topic: str) -> bytes:
-        """Return what is to be committed with an offset of a topic, repartition topics included."""
+    def entries(
+        self, partition: TopicPartition, numbers: Mapping[str, int], *, first: bool
+    ) -> bytes:
+        """Return what is committed with an offset, repartition topics included: `OffsetEntries`."""
+        topic, note = partition.topic, self._note
         entries = self._entries.get(topic)
         if entries is None:
             keys = keys_to_note(self._ids, topic) + partitions_to_note(self._table_counts, topic)
-            if self._note is not None:
-                keys += self._note.keys_to_note(self._plan, topic)
+            if note is not None:
+                keys += note.keys_to_note(self._plan, topic)
             entries = self._entries[topic] = encode_entries(keys)
+        if first and partition.partition == 0 and note is not None and note.fingerprint is not None:
+            return note.fingerprint.added(entries, numbers)
         return entries
 
     def of_present_topics(

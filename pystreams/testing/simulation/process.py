@@ -279,7 +279,7 @@ class SimulatedProcess:
                 async_calls=self.async_calls,
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock, self.nodes),
-                topic_entries=self._input_topics.entries,
+                offset_entries=self._input_topics.entries,
                 global_stores=GlobalStores(self._global_store),
             ),
             settings=ThreadSettings.of(

@@ -114,6 +114,41 @@ def test_a_replication_factor_that_can_not_be_had_names_the_cure(
         application.topic()
 
 
+def test_a_setting_of_brokers_is_told_by_all_of_them_or_not_at_all(
+    application: Application,
+) -> None:
+    told = answer_of(lambda: application.admin.broker_setting("offset.metadata.max.bytes"))
+
+    assert told == ["4096"]
+    assert application.admin.broker_setting("no.setting.at.all") == []
+    for refusing in (None, 1, 2):
+        admin = admin_on(ThreeBrokers(refusing))
+        assert admin.broker_setting("x") == ([] if refusing else ["1", "2", "3"])
+
+
+class ThreeBrokers:
+    """Stands in for the client: each broker tells its own number, but for one that refuses."""
+
+    def __init__(self, refusing: int | None) -> None:
+        self._refusing = refusing
+
+    def list_topics(self, timeout: float) -> Any:
+        return SimpleNamespace(brokers={1: "one", 2: "two", 3: "three"})
+
+    def describe_configs(
+        self, resources: list[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Future[Any]]:
+        (resource,) = resources  # The client takes one broker at a time.
+        answer: Future[Any] = Future()
+        if resource.name == str(self._refusing):
+            answer.set_exception(
+                KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+            )
+        else:
+            answer.set_result({"x": SimpleNamespace(value=resource.name)})
+        return {resource: answer}
+
+
 def test_topic_that_is_created_again_has_another_id(
     application: Application, broker: DevelopmentBroker
 ) -> None:

@@ -36,7 +36,12 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import ProducedRecord, StaticMessage
-from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    OffsetEntries,
+    encode_partition_time,
+    no_entries,
+)
 from pystreams.runtime.core.failures.error_handlers import ErrorHandler
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -110,6 +115,7 @@ def task_of(
     cache_enabled: bool = False,
     num_partitions: Callable[[str], int] = lambda _: 1,
     partitions: Sequence[TopicPartition] = (IN,),
+    offset_entries: OffsetEntries = no_entries,
 ) -> StreamTask:
     plan = TopologyPlan(topology, "app")
     settings = TaskSettings(
@@ -121,6 +127,7 @@ def task_of(
         stores=StoreSettings(StoreEnvironment(application_id="app", cache_enabled=cache_enabled)),
         async_calls=InlineCalls,
         num_partitions=num_partitions,
+        offset_entries=offset_entries,
     )
     return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], partitions, settings, lambda _: 0)
 
@@ -519,6 +526,32 @@ def test_stream_time_comes_back_with_the_partition_that_had_it() -> None:
     third.revive()
     third.start(second.offsets_to_commit(), 0)
     assert third.time.stream_time == 700
+
+
+def test_one_of_the_offsets_that_are_committed_is_the_first() -> None:
+    """It need not be the first partition that a task reads: that may never have had a record."""
+    seen: list[tuple[str, bool]] = []
+
+    def entries(
+        partition: TopicPartition,
+        numbers: Mapping[str, int],
+        *,
+        first: bool,
+    ) -> bytes:
+        seen.append((partition.topic, first))
+        return b""
+
+    topics = ("in", "more", "other")
+    builder = StreamsBuilder()
+    builder.stream(topics, key_serde=serdes.STRING, value_serde=serdes.STRING)
+    partitions = [TopicPartition(topic, 0) for topic in topics]
+    task = started(builder.build(), partitions=partitions, offset_entries=entries)
+    for topic in ("other", "more"):
+        task.add_records(TopicPartition(topic, 0), [StaticMessage(topic, 0, 0, b"k", b"v", 1)])
+    process_all(task)
+
+    assert {each.topic for each in task.offsets_to_commit()} == {"more", "other"}
+    assert sorted(seen) == [("more", True), ("other", False)]
 
 
 def test_offsets_cover_what_is_processed_not_what_waits() -> None:

@@ -314,7 +314,8 @@ def warnings_at_start(app: Application, note: TopologyNote) -> list[str]:
         "app",
         {
             TopicPartition("in", 0): CommittedOffset(
-                1, encode_partition_time(5, topics.entries("in"))
+                1,
+                encode_partition_time(5, topics.entries(TopicPartition("in", 0), {}, first=True)),
             )
         },
     )

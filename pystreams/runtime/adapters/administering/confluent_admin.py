@@ -39,8 +39,8 @@ from pystreams.runtime.adapters.administering.patience import Patience
 from pystreams.runtime.adapters.administering.repeated_questions import RepeatedQuestions
 from pystreams.runtime.adapters.administering.topic_requests import creation_error, refused_topics
 from pystreams.runtime.adapters.administering.topic_settings import (
+    broker_setting,
     change_settings,
-    creates_topics,
     described_settings,
 )
 from pystreams.runtime.adapters.connection.confluent_errors import (
@@ -209,9 +209,9 @@ class ConfluentAdmin:
         """Set some settings of topics."""
         change_settings(self._client, changes)
 
-    def creates_topics(self) -> bool:
-        """Return whether brokers create a topic that is written to; True where they don't tell."""
-        return creates_topics(self._client, self._answer_s)
+    def broker_setting(self, name: str) -> list[str]:
+        """Return a setting of each broker; none where one of them does not tell it."""
+        return broker_setting(self._client, name, self._answer_s)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""

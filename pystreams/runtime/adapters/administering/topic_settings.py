@@ -1,4 +1,4 @@
-"""The settings of topics: read and changed, with an admin client that is given."""
+"""The settings of topics, read and changed, and of brokers, with an admin client that is given."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from pystreams.runtime.adapters.connection.confluent_errors import error_of, tra
 _log = get_logger("pystreams.admin")
 
 _ANSWER_TIMEOUT_S = 30.0
+_BROKERS_TIMEOUT_S = 5.0
+"""For settings of brokers, without which an application starts, too: one of them may be gone."""
 
 
 def described_settings(
@@ -52,16 +54,18 @@ def settings_of(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
 
-def creates_topics(client: AdminClient, timeout_s: float) -> bool:
-    """Return whether brokers create a topic that is written to; see `AdminPort.creates_topics`."""
+def broker_setting(client: AdminClient, name: str, timeout_s: float) -> list[str]:
+    """Return a setting of each broker; see `AdminPort.broker_setting`."""
     try:
         brokers = client.list_topics(timeout=timeout_s).brokers
-        broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-        described = client.describe_configs([broker], request_timeout=timeout_s)
-        setting = described[broker].result()["auto.create.topics.enable"]
-        return str(setting.value) != "false"
+        resources = [ConfigResource(ResourceType.BROKER, str(number)) for number in brokers]
+        # Each broker is asked for its own.
+        time_s = min(timeout_s, _BROKERS_TIMEOUT_S)
+        answers = [client.describe_configs([of], request_timeout=time_s) for of in resources]
+        described = [answer.result() for some in answers for answer in some.values()]
+        return [settings_of(entries)[name] for entries in described]
     except (KafkaException, KeyError):
-        return True
+        return []
 
 
 def change_settings(client: AdminClient, changes: Mapping[str, Mapping[str, str]]) -> None:

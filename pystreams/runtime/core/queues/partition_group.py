@@ -18,7 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pystreams.ids import TopicPartition
-from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    OffsetEntries,
+    encode_partition_time,
+)
 from pystreams.runtime.core.queues.record_queue import RecordQueue, timestamp_of
 from pystreams.runtime.core.queues.record_run import MergedRun, Order, QueueRun, Run
 
@@ -124,21 +128,19 @@ class PartitionGroup:
         return max((queue.partition_time for queue in self._ordered), default=-1)
 
     def offsets_to_commit(
-        self, entries_of: Callable[[str], bytes], numbers: Mapping[str, int]
+        self, entries_of: OffsetEntries, numbers: Mapping[str, int]
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the next offset of each partition that has one, with its partition time.
-
-        Args:
-            entries_of: Returns what is committed with the offsets of a topic.
-        """
-        return {
-            partition: CommittedOffset(
-                queue.next_offset,
-                encode_partition_time(queue.partition_time, entries_of(partition.topic), numbers),
+        """Return the next offset of each partition that has one, with its partition time."""
+        known = self.next_offsets()
+        first = min(known, default=None)
+        offsets = {}
+        for partition, next_offset in known.items():
+            entries = entries_of(partition, numbers, first=partition == first)
+            time = self._queues[partition].partition_time
+            offsets[partition] = CommittedOffset(
+                next_offset, encode_partition_time(time, entries, numbers)
             )
-            for partition, queue in self._queues.items()
-            if queue.next_offset is not None
-        }
+        return offsets
 
     def clear(self) -> None:
         """Forget all waiting records."""

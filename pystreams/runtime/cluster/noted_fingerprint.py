@@ -1,0 +1,174 @@
+"""What a topology keeps, noted with the offsets of a group, so that it outlives disks.
+
+The first task of each sub-topology notes it with one of its offsets: the topology's fingerprint
+(`deploy.shared_fingerprint`), compressed. It is of the topology that the same text notes
+(`topology_note`), and is believed where that is the one that was started last.
+
+Format: an entry of processor metadata (`committed_offsets`), of which Kafka Streams has no use; the
+fingerprint as JSON, by zlib and in base 85:
+
+    pystreams-fingerprint 1 <fingerprint>
+
+Brokers take so much metadata with an offset and no more (`offset.metadata.max.bytes`), or they
+refuse the commit. So nothing is noted before all of them have told how much that is. What does not
+fit beside all else that is committed there is left out, and what it would take is told:
+
+    pystreams-fingerprint too-large <characters> <of how many>
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+from pystreams.deploy.fingerprint import FORMAT, Fingerprint, former_stores
+from pystreams.runtime.cluster.committed_offsets import (
+    encode_partition_time,
+    entries_of,
+    with_key,
+)
+
+LIMIT_SETTING = "offset.metadata.max.bytes"
+_WORD = "pystreams-fingerprint"
+_FORM = "1"
+_TOO_LARGE = "too-large"
+_SPARE_CHARACTERS = 64
+_CHARACTERS_MAX = 16_384
+"""However much brokers take: it is sent with each commit of a task."""
+_DECODED_MAX_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintNote:
+    """A fingerprint to be noted.
+
+    Attributes:
+        fingerprint: The shared one.
+        room_characters: How long the text of an offset with it may be; 0 where nobody knows.
+        entry: The key of the entry.
+    """
+
+    fingerprint: Fingerprint
+    room_characters: int
+    entry: str
+
+    @classmethod
+    def of(cls, fingerprint: Fingerprint, limits: Callable[[str], list[str]]) -> Self:
+        """Return the note of a shared fingerprint.
+
+        Args:
+            limits: Returns a setting of each broker; none where one does not tell.
+        """
+        told = limits(LIMIT_SETTING)
+        known = bool(told) and all(map(str.isdecimal, told))
+        room = min(_CHARACTERS_MAX, *map(int, told)) - _SPARE_CHARACTERS if known else 0
+        return cls(fingerprint, max(room, 0), _encoded(fingerprint))
+
+    def after(self, former: Fingerprint | None) -> Self:
+        """Return it with the stores that the topology before has left, as the group tells.
+
+        A state directory that is new knows of none.
+        """
+        if former is None:
+            return self
+        left = former_stores(former, self.fingerprint)
+        left.update(self.fingerprint["former_stores"])
+        fingerprint = {**self.fingerprint, "former_stores": left}
+        return replace(self, fingerprint=fingerprint, entry=_encoded(fingerprint))
+
+    def added(self, entries: bytes, numbers: Mapping[str, int]) -> bytes:
+        """Return the entries of an offset with this one, if all of it fits.
+
+        Args:
+            numbers: What is committed with the offset beside the entries.
+        """
+        whole = with_key(entries, self.entry)
+        if (length := len(encode_partition_time(0, whole, numbers))) <= self.room_characters:
+            return whole
+        why = with_key(entries, f"{_WORD} {_TOO_LARGE} {length} {self.room_characters}")
+        fits = len(encode_partition_time(0, why, numbers)) <= self.room_characters
+        return why if fits else entries
+
+
+class FoundFingerprint(NamedTuple):
+    """What a group's offsets tell of what a topology keeps.
+
+    Attributes:
+        fingerprint: The shared one; None where they don't tell it.
+        why_not: Why they don't, as a sentence without an end.
+    """
+
+    fingerprint: Fingerprint | None
+    why_not: str = ""
+
+
+def found_fingerprint(first_tasks: Sequence[tuple[int, str]]) -> FoundFingerprint:
+    """Return the fingerprint that offsets of one topology tell; that of the last start, of several.
+
+    Args:
+        first_tasks: When a process was started (ms), and the metadata that it has committed with a
+            partition 0.
+    """
+    entries = [
+        entry
+        for _, metadata in sorted(first_tasks, reverse=True)
+        for entry in entries_of(metadata, f"{_WORD} ")
+    ]
+    found = next(filter(None, map(_decoded, entries)), None)
+    if found is not None:
+        return FoundFingerprint(found)
+    return FoundFingerprint(None, _why_not(entries, committed=bool(first_tasks)))
+
+
+def _why_not(entries: Sequence[str], *, committed: bool) -> str:
+    if not committed:
+        return (
+            "none of its tasks 0_0, 1_0, ..., which note that, has committed since it was started: "
+            "they have had no records"
+        )
+    for entry in entries:
+        word, *numbers = entry.split(" ")
+        if word == _TOO_LARGE and len(numbers) == 2:
+            return (
+                f"to note that takes {numbers[0]} characters of an offset, and there is room for "
+                f"{numbers[1]} (the brokers' {LIMIT_SETTING} says how many)"
+            )
+    if entries:
+        return "another version of pystreams has noted that in another form"
+    return (
+        f"an earlier pystreams has committed, or not all brokers have told it their {LIMIT_SETTING}"
+        " (its user may ask with DESCRIBE_CONFIGS on the cluster)"
+    )
+
+
+def _encoded(fingerprint: Fingerprint) -> str:
+    text = json.dumps(fingerprint, separators=(",", ":"))  # The order of parts says something.
+    packed = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+    return f"{_WORD} {_FORM} {packed}"
+
+
+def _decoded(entry: str) -> Fingerprint | None:
+    form, _, packed = entry.partition(" ")
+    if form != _FORM:
+        return None
+    try:
+        data = base64.b85decode(packed)
+        found: Any = json.loads(zlib.decompressobj().decompress(data, _DECODED_MAX_BYTES))
+    except (ValueError, RecursionError, zlib.error):
+        return None
+    return found if _is_fingerprint(found) else None
+
+
+def _is_fingerprint(found: Any) -> bool:
+    """Return whether it is one: whoever may commit for the group may have written it."""
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return False
+    parts = [found.get(part) for part in ("stores", "repartition_topics", "former_stores")]
+    return all(
+        isinstance(part, dict) and all(isinstance(facts, dict) for facts in part.values())
+        for part in parts
+    )
