@@ -178,12 +178,12 @@ class StreamThread:
 
     def join_group(self) -> None:
         """Subscribe to the topology's topics, as soon as nothing is against it."""
-        self._producers.prepare()
         self._arrival.join(self._subscribe)
 
     def _subscribe(self) -> None:
         self._waiting.begins()
         self._group.joins()
+        self._producers.prepare()
         self._consumer.subscribe(*self._parts.plan.consumed(), self)
 
     def run_once(self) -> int:
@@ -348,6 +348,7 @@ class StreamThread:
             to_be_replaced: Whether it stays in the group until `give_up_place`.
         """
         steps: list[Callable[[], None]] = [
+            self._arrival.give_up,
             self._last_commit,
             self._abort_all,
             self._manager.close_all,

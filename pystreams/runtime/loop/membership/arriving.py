@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import ceil
 
-from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.group_description import (
     GroupDescription,
@@ -36,9 +36,14 @@ _log = get_logger("pystreams.thread")
 
 _LOOK_EVERY_MS = 500
 _LOOK_SOON_MS = 100
+_COMMITTED_EVERY_MS = 2000
+"""What is committed costs a client each time: a warm-up may last for minutes."""
 _COMMIT_TAKES_MS = 1000
 _COMMITS_SELDOM_MS = 2000
 """With longer commit intervals it would take too long to tell who is alive."""
+_STANDS_AFTER_MS = 5000
+"""How long nobody of the group commits, beyond the time between commits, when nobody processes."""
+_TOLD_EVERY_MS = 10_000
 _MARKERS = 100
 """What may lie behind the last record of a partition that is read to its end, markers mostly."""
 _REBALANCE_MS = 1500
@@ -72,7 +77,10 @@ class Arrival:
         self._join: Callable[[], None] | None = None
         self._began_ms = self._look_at_ms = 0.0
         self._waits_since_ms: float | None = None
-        self._is_free = self._seen_settled = self._much_waits = False
+        self._is_free = self._seen_settled = False
+        self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
+        self._stands_since_ms: float | None = None
+        self._asked_ms = self._failure_told_ms = float("-inf")
 
     @property
     def waits(self) -> bool:
@@ -102,11 +110,17 @@ class Arrival:
             return
         if now_ms >= self._look_at_ms:
             self._is_free = self._look(now_ms)
-            soon = self._warm_up.lag_is_unknown
+            now_ms = self._clock.monotonic_ms()  # Answers may have taken long.
+            soon = self._warm_up.is_soon_known
             self._look_at_ms = now_ms + (_LOOK_SOON_MS if soon else _LOOK_EVERY_MS)
         if self._is_free and self._warm_up.is_over(now_ms):
             self._join = None
             join()
+
+    def give_up(self) -> None:
+        """Note that the thread ends, and never joins: others of the process do not wait for it."""
+        self._join = None
+        self._warm_up.end(self._clock.monotonic_ms(), "the thread ends, and does not join")
 
     # ------------------------------------------------------------------ inside
 
@@ -116,35 +130,57 @@ class Arrival:
             group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
             self._see(group)
             if not group.members or self._is_in(group):
-                self._warm_up.end(now_ms, "nobody has the tasks, or they are its own")
+                self._warm_up.end(now_ms, "nobody else has the tasks, or they are its own")
                 return True
-            watched = self._is_to_watch and group.settled
-            silent = self._silent(now_ms, group) if watched or self._warm_up.lasts else []
-            if not of_another_topology(group.members, self._parts.plan.reads, ()):
-                present = [member for member in group.members if member not in silent]
-                self._warm_up.look(now_ms, present)
-        except RetriableClientError:
-            return True  # Whoever can't look would wait for nothing.
+            return self._judge(now_ms, group)
+        except (RetriableClientError, BrokerNotAvailableError) as error:
+            return self._goes_on_after(now_ms, error)
         except StreamsError as error:
             self._warm_up.end(now_ms, str(error))
             return True
+
+    def _judge(self, now_ms: float, group: GroupDescription) -> bool:
+        watched = self._is_to_watch and group.settled
+        silent: list[GroupMember] = []
+        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
+        if (watched and not self._is_free) or (self._warm_up.lasts and due and group.settled):
+            self._asked_ms = now_ms
+            silent = self._silent(now_ms, group)
+        if of_another_topology(group.members, self._parts.plan.reads, ()):
+            self._warm_up.end(now_ms, "another topology is in the group")
+        else:
+            present = [member for member in group.members if member not in silent]
+            self._warm_up.look(now_ms, present)
         self._seen_settled |= group.settled
-        if self._is_no_use_to_wait(now_ms):
+        if not group.settled:
+            self._stands_since_ms = None
+            if not self._seen_settled and now_ms - self._began_ms >= _REBALANCE_MS:
+                self._warm_up.end(now_ms, "the group begins, perhaps: it does not share out")
+        elif self._stands_since_ms is not None and (
+            now_ms - self._stands_since_ms >= self._standing_ms
+        ):
             self._warm_up.end(now_ms, "nobody processes what is to come")
-        return not watched or self._is_calm(now_ms, silent)
+        return not watched or self._is_free or self._is_calm(now_ms, silent)
+
+    def _goes_on_after(self, now_ms: float, error: StreamsError) -> bool:
+        """Go on with a warm-up where the group can't be looked at; who has none joins."""
+        self._stands_since_ms = None
+        if not self._warm_up.lasts:
+            self._warm_up.end(now_ms, str(error))
+            return True
+        self._warm_up.go_on(now_ms)
+        if now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
+            self._failure_told_ms = now_ms
+            _log.warning(
+                "the group can't be looked at before joining it", thread=self._name, why=str(error)
+            )
+        return self._is_free
 
     def _is_in(self, group: GroupDescription) -> bool:
         """Return whether the group knows this process, and keeps its partitions for it."""
         own = self._parts.identity.group_instance_id
         found = (member.group_instance_id or "" for member in group.members)
         return any(name.rpartition("-")[0] == own for name in found)
-
-    def _is_no_use_to_wait(self, now_ms: float) -> bool:
-        """Return whether what it warms up stands still until it joins."""
-        if not self._seen_settled:  # A group that begins, perhaps.
-            return now_ms - self._began_ms >= _REBALANCE_MS
-        since_ms = max(self._began_ms, self._signs.last_moved_ms)
-        return self._much_waits and now_ms - since_ms >= self._looking_ms
 
     def _is_calm(self, now_ms: float, silent: list[GroupMember]) -> bool:
         if not silent or not self._signs.alive:
@@ -159,12 +195,18 @@ class Arrival:
         ranges = admin.offset_ranges(held)
         offsets = admin.committed_offsets(self._parts.plan.application_id)
         committed = {at: offset.next_offset for at, offset in offsets.items()}
-        self._much_waits = any(
+        much_waits = any(
             range_.end - max(committed.get(at, 0), range_.beginning) > _MARKERS
             for at, range_ in ranges.items()
         )
+        moved_ms = self._signs.last_moved_ms
         ends = {at: range_.end for at, range_ in ranges.items()}
-        return self._signs.look(now_ms, group.members, committed, ends)
+        silent = self._signs.look(now_ms, group.members, committed, ends)
+        if not much_waits or self._signs.last_moved_ms > moved_ms:
+            self._stands_since_ms = None
+        elif self._stands_since_ms is None:
+            self._stands_since_ms = now_ms
+        return silent
 
     def _has_waited(self, now_ms: float, silent: Iterable[GroupMember]) -> bool:
         limit_ms = self._parts.settings.membership.session_timeout_ms

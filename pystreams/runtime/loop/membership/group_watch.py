@@ -128,7 +128,8 @@ class GroupWatch:
         self._stood_by = 0
         self._strangers: set[str] = set()
         self._stands_by_since_ms: float | None = None
-        self.joins()
+        self._has_asked = False
+        self._look_in(_WAITING_AFTER_MS)
 
     @property
     def asks(self) -> bool:
@@ -139,7 +140,7 @@ class GroupWatch:
 
     def joins(self) -> None:
         """Note that the thread asks for a share: if it waits for long, it says for whom."""
-        self._asked = None
+        self._has_asked, self._asked = True, None
         self.left_open.waits()
         self._look_in(_WAITING_AFTER_MS)
 
@@ -180,7 +181,7 @@ class GroupWatch:
             if self._due("undescribed"):
                 message = "the group can't be looked at"
                 _log.warning(message, thread=self._name, why=str(error))
-            self.ready = self.ready or self._stands_by_since_ms is None
+            self.ready = self.ready or (self._has_asked and self._stands_by_since_ms is None)
             return
         self._judge(group)
 
@@ -205,7 +206,7 @@ class GroupWatch:
         elif self._stands_by_since_ms is not None:
             self._stand_by_on(others, self._stands_by_since_ms)
         elif self._waiting.lasts:
-            if not group.settled:
+            if self._has_asked and not group.settled:
                 self._tell_for_whom_it_waits(others)
         elif self._manager.assigned.waits:
             self._look_in(_SOON_MS)  # It is not known yet what its share is read by.

@@ -6,10 +6,11 @@ before it joins, and they stand still for the last few records only:
 
     more than `acceptable.recovery.lag` to restore -> follow -> no more than that left: join
 
-Threads of a process join together: each one's share is what is left when all of them are there.
+Threads of a process join together, those that have nothing to restore too: each one's share is what
+is left when all of them are there.
 
-It joins cold where to wait is no better: the tasks stand still anyway, or their changelogs come no
-nearer to their ends for `task.timeout.ms`.
+It joins cold where the tasks stand still anyway (`arriving`), and where none of them has come
+nearer to its end for `task.timeout.ms`.
 
 Source: Kafka Streams' `HighAvailabilityTaskAssignor`, its warm-up replicas.
 """
@@ -39,17 +40,27 @@ class WarmUp:
         standbys: What follows the changelogs.
 
     Attributes:
-        lasts: Whether the thread had better not join yet.
-        lag_is_unknown: Whether it has begun, and is not told yet how much there is to restore.
+        lasts: Whether there is one, and it is not over.
     """
 
     def __init__(self, name: str, index: int, parts: ThreadParts, standbys: StandbyTasks) -> None:
-        self.lasts = self.lag_is_unknown = False
+        self.lasts = False
         self._name, self._parts, self._standbys = name, parts, standbys
         self._own = f"{parts.identity.group_instance_id}-{index}"
         self._enough = parts.settings.acceptable_recovery_lag
         self._began_ms = self._tell_at_ms = self._nearer_ms = 0.0
-        self._least: int | None = None
+        self._share: set[TaskId] = set()
+        self._least: dict[TaskId, int] = {}
+        self._left: int | None = None
+        self._joins_now = False
+        if parts.settings.membership.static:
+            parts.warming.add(name)
+
+    @property
+    def is_soon_known(self) -> bool:
+        """Whether it has just begun, and is about to be told how much there is to restore."""
+        begun_ms = self._parts.clock.monotonic_ms() - self._began_ms
+        return self.lasts and self._left is None and begun_ms < _KNOWN_AFTER_MS
 
     def look(self, now_ms: float, members: Sequence[GroupMember]) -> None:
         """Follow what would come to this thread if its process joined these members now.
@@ -63,41 +74,56 @@ class WarmUp:
         tasks = partitions_of_tasks(self._parts.plan, self._parts.partition_counts(()))
         share = tasks_given([*members, *self._absent(members)], self._own, tasks)
         if not self.lasts:
-            if not self._is_much(share, tasks):
+            if not self._is_much(share):
+                self._parts.warming.discard(self._name)
                 return
             self.lasts = True
             self._began_ms = self._tell_at_ms = self._nearer_ms = now_ms
-            self._parts.warming.add(self._name)
-        self._standbys.keep(share)
-        behind = self._standbys.behind(share)
-        self.lag_is_unknown = None in behind.values()
-        self._note(now_ms, behind)
-        if all(records is not None and records <= self._enough for records in behind.values()):
+        # Who seems to have died and has not, changes shares for a moment only.
+        kept, self._share = share | self._share, share
+        self._standbys.keep(kept)
+        self.go_on(now_ms)
+
+    def go_on(self, now_ms: float) -> None:
+        """See how far it is; also where the group can't be looked at."""
+        if not self.lasts:
+            return
+        behind = self._standbys.behind(self._share)
+        known = {task_id: lag for task_id, lag in behind.items() if lag is not None}
+        self._left = sum(known.values()) if len(known) == len(behind) else None
+        if self._left is not None and all(lag <= self._enough for lag in known.values()):
+            self._nearer_ms = now_ms
             self._parts.warming.discard(self._name)
         else:
             self._parts.warming.add(self._name)
+            self._note_progress(now_ms, known)
             if now_ms - self._nearer_ms >= self._parts.settings.task_timeout_ms:
                 self.end(now_ms, "no nearer to the end for task.timeout.ms")
+        self._tell(now_ms, behind)
 
     def is_over(self, now_ms: float) -> bool:
-        """Return whether there is none, or not any more; it ends when all threads are warm."""
-        if self.lasts and not self._parts.warming:
-            self.end(now_ms, "warm")
-        return not self.lasts
+        """Return whether to join: nobody of the process has to wait, or it is no use."""
+        if not self._joins_now and self._parts.warming:
+            return False
+        self.end(now_ms, "warm")
+        return True
 
     def end(self, now_ms: float, why: str) -> None:
-        """Note that the thread joins now, warm or not."""
+        """Note that the thread joins now, warm or not, or never."""
+        self._joins_now = True
         self._parts.warming.discard(self._name)
         if not self.lasts:
             return
-        self.lasts = self.lag_is_unknown = False
+        self.lasts = False
         _log.info(
-            "warmed up: joining the group",
+            "warm-up over: joining the group",
             thread=self._name,
             why=why,
-            remaining_records=self._least,
+            remaining_records=self._left,
             seconds=round((now_ms - self._began_ms) / 1000, 1),
         )
+
+    # ------------------------------------------------------------------ inside
 
     def _absent(self, members: Collection[GroupMember]) -> list[GroupMember]:
         """Return the threads of this process that are not in the group yet, as members."""
@@ -113,9 +139,7 @@ class WarmUp:
             if name not in names
         ]
 
-    def _is_much(
-        self, share: Collection[TaskId], tasks: Mapping[TaskId, Collection[TopicPartition]]
-    ) -> bool:
+    def _is_much(self, share: Collection[TaskId]) -> bool:
         """Return whether a task's changelogs hold more than may be restored while it stands."""
         plan = self._parts.plan
         changelogs = {
@@ -132,18 +156,24 @@ class WarmUp:
             for found in changelogs.values()
         )
 
-    def _note(self, now_ms: float, behind: Mapping[TaskId, int | None]) -> None:
-        known = [records for records in behind.values() if records is not None]
-        left = sum(known)
-        if not self.lag_is_unknown and (self._least is None or left < self._least):
-            self._least, self._nearer_ms = left, now_ms
-        if now_ms < self._tell_at_ms + (_KNOWN_AFTER_MS if self.lag_is_unknown else 0):
+    def _note_progress(self, now_ms: float, known: Mapping[TaskId, int]) -> None:
+        """Note when a task comes nearer to its end; one that begins anew is measured anew."""
+        if self._parts.paused.is_set():
+            self._nearer_ms = now_ms
+        for task_id, lag in known.items():
+            least = self._least.get(task_id)
+            if least is None or lag < least or lag > 2 * least + self._enough:
+                self._least[task_id] = lag
+                self._nearer_ms = now_ms
+
+    def _tell(self, now_ms: float, behind: Collection[TaskId]) -> None:
+        if not self.lasts or now_ms < self._tell_at_ms + _KNOWN_AFTER_MS * (self._left is None):
             return
         self._tell_at_ms = now_ms + _TOLD_EVERY_MS
         _log.info(
             "warming up before joining the group",
             thread=self._name,
             tasks=[str(task_id) for task_id in sorted(behind)],
-            remaining_records=None if self.lag_is_unknown else left,
+            remaining_records=self._left,
             acceptable_recovery_lag=self._enough,
         )

@@ -58,7 +58,8 @@ class StandbyTasks:
 
     Attributes:
         kept: The standby tasks there are.
-        catching_up: Whether the last read brought records: there may be more.
+        catching_up: Whether the last read brought records, or others are to be made: there may be
+            more to do at once.
     """
 
     def __init__(
@@ -182,8 +183,10 @@ class StandbyTasks:
             self._make(task_id, self._wanted.pop(task_id))
         for task_id in [task_id for task_id, look in self._looks.items() if look.done()]:
             self._attempt(task_id, partial(self._follow, task_id, self._looks.pop(task_id)))
+        self.catching_up = False
         if self.kept:
             self._read()
+        self.catching_up |= bool(self._wanted)
 
     def behind(self, task_ids: Collection[TaskId]) -> dict[TaskId, int | None]:
         """Return how many offsets those of these tasks are behind that it keeps, or is to keep.
