@@ -235,15 +235,18 @@ def test_check_takes_what_the_group_has_noted_for_the_old_topology(
 
     assert nothing.exit_code == 1
     assert "has committed nothing" in nothing.stderr
-    assert "It runs on " in while_it_runs.stderr
+    assert f"group '{group.name}' runs 3-" in while_it_runs.stdout
+    assert ") on 127.0.0.1" in while_it_runs.stdout
     assert (same.exit_code, "nothing is lost" in same.stdout) == (0, True), same.output
-    assert other.exit_code == 1
-    assert f"new.py is not what group '{group.name}' runs" in other.stderr
-    assert both.exit_code == 1
-    assert "STARTS EMPTY, OLD DATA ORPHANED: store counts" in both.stdout
+    assert other.stdout.startswith(f"group '{group.name}' has run 3-")
+    assert both.stdout.startswith("STARTS EMPTY")
+    for found in (while_it_runs, other, both):
+        assert found.exit_code == 1
+        assert "STARTS EMPTY, OLD DATA ORPHANED: store counts (count at " in found.stdout
     assert wrong.exit_code == 1
     assert wrong.stdout == ""
     assert "is not what group" in wrong.stderr
+    assert "Leave OLD out" in wrong.stderr
 
 
 def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
@@ -276,6 +279,7 @@ def test_what_an_earlier_pystreams_has_noted_in_another_form_is_not_compared(
 
     assert answer.exit_code == 1
     assert "another version of pystreams has noted its digest" in answer.stderr
+    assert "What it keeps the group does not tell" in answer.stderr
     assert not [line for line in logs if "another topology" in line["event"]]
 
 

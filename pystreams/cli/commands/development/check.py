@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pystreams.cli.application.group_topology import check_group
+from pystreams.cli.application.group_topology import topology_of_group
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--group",
     metavar="APPLICATION.ID",
-    help="Ask the broker what the group runs: without OLD, whether NEW is that; with OLD, whether "
-    "OLD is.",
+    help="Ask the broker what the group runs: without OLD, NEW is compared with that; with OLD, "
+    "it is made sure that OLD is that.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 @application_options
@@ -46,8 +46,9 @@ def check(
     Each of OLD and NEW is a topology (FILE or MODULE:ATTRIBUTE), the JSON that `pystreams describe
     --json` has printed, or a state directory (<state.dir>/<application.id>) in which an application
     has run. Topologies are loaded in a process each, and nothing is changed. A broker is asked with
-    --group alone: a group notes which topology has committed its offsets, as a digest. NEW needs no
-    OLD if it is the same as far as state goes.
+    --group alone: a group notes which topology has committed its offsets, with what that keeps, and
+    NEW needs no OLD. Where that is too large for the group, or not known to it, NEW needs none if
+    it is the same as far as state goes.
 
     What the start of NEW would refuse with the configuration that is given is told, and counts as a
     loss: names that are generated and must not be, missing serdes. Where it names no broker it is
@@ -60,7 +61,8 @@ def check(
     \b
     Exit codes:
       0    nothing is lost
-      1    something is, or may be; NEW would not start; or the group runs another topology
+      1    something is, or may be; NEW would not start; or the group runs another topology than
+           OLD, or does not say what it runs
       2    wrong usage, topology or configuration
       3    no broker answers
 
@@ -76,9 +78,17 @@ def check(
         raise click.UsageError("name OLD and NEW, or NEW and the --group that it is deployed over")
     with streams_errors_as_exit_codes():
         known = [_fingerprint(reference, application) for reference in topologies]
+        old, new, compared_with = known[0], known[-1], ""
         if group is not None:
-            check_group(group, topologies[0], known[0], application)
-        found = compare(known[0], known[-1])
+            running = topology_of_group(group, application)
+            if len(known) == 2:
+                running.check(topologies[0], old)
+            else:
+                old, new = running.beside(topologies[0], new)
+                compared_with = running.told()
+        found = compare(old, new)
+    if compared_with and not as_json:
+        click.echo(compared_with)
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
