@@ -206,12 +206,12 @@ class Downtime:
         for topic in (job.input, job.output):
             self._cluster.create_topic(topic, self._partitions)
         counted = CountedKeys(max(self._loaded, 1 + max(map(max, self._fed))))
-        load(self._cluster, job.input, self._loaded, counted)
         members = Members(contender, job, self._settings(contender, standbys))
         feed = Feed(servers, job.input, self._fed, 1 / self._options["rate"], counted)
         try:
             with Arrivals(servers, job.output, self._partitions, counted) as arrivals:
                 if self._loaded:
+                    load(self._cluster, job.input, self._loaded, counted)
                     members.start(*kind.names)
                     arrivals.wait_until_counted(members.watch)
                     counted.check()
