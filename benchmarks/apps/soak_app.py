@@ -1,6 +1,7 @@
 """The topology of soak.py: counts by key, and final counts by key and minute.
 
-Keys are bounded and windows go away, so that state has a size that it keeps.
+Keys are bounded, and windows are kept no longer than they may change (65 s, in segments of a
+minute), so that state has a size that it keeps.
 """
 
 from __future__ import annotations

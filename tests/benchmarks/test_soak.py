@@ -31,6 +31,7 @@ def test_it_tells_what_the_process_holds_when_the_output_is_right(tmp_path: Path
     assert "output is right" in done.stdout
     looks = json.loads(file.read_text("utf-8"))["rows"]
     assert all(look["resident_bytes"] > 2**20 and look["handles"] > 10 for look in looks)
+    assert all(look["handles"] > look["data_files"] >= 0 for look in looks)
     assert looks[-1]["written"] > 0
 
 
