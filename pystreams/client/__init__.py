@@ -7,9 +7,11 @@
         for entry in client.range("counts"):
             print(entry["key"], entry["value"])
 
-Reading order: `client`, `keys`, `owners`, `redirects`, `kept_connections`, `proxies`.
+Reading order: `client`, `keys`, `owner_questions`, `owners`, `owner_choice`, `redirects`,
+`kept_connections`, `proxies`.
 """
 
-from pystreams.client.client import Client, HttpQueryError, cut_short, in_partitions
+from pystreams.client.client import Client, cut_short, in_partitions
+from pystreams.client.errors import HttpQueryError
 
 __all__ = ["Client", "HttpQueryError", "cut_short", "in_partitions"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import ssl
@@ -12,30 +11,20 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from pystreams.client import redirects
+from pystreams.client.errors import HttpQueryError
 from pystreams.client.kept_connections import KeptConnections
 from pystreams.client.keys import UNDECODED, text_of_key, texts_of
-from pystreams.client.owners import Asked, KnownOwners, asked_for
-from pystreams.errors import StreamsError
+from pystreams.client.owner_choice import owner_choice
+from pystreams.client.owner_questions import OwnerQuestions
+from pystreams.client.owners import KnownOwners, asked_for
 
 _TIMEOUT_S = 10.0
+_GUESS_S = 1.0
+"""How long a process may cost of which is not known whether it can be reached (s)."""
 _NO_APPLICATION = "answers as no application does that is served with --http"
 _NOT_TAKEN = (400, 414)
 """What a store answers that knows no such parameter, or no such key, or has none that long."""
 _LARGEST_LIMIT = 10_000
-
-
-class HttpQueryError(StreamsError):
-    """An application did not answer, or refused to.
-
-    Attributes:
-        status: The HTTP status, 0 where there was no answer: 503 may be asked again.
-        answer: What it said beside the message: the owner, the position.
-    """
-
-    def __init__(self, message: str, *, status: int = 0, answer: dict[str, Any]) -> None:
-        super().__init__(message)
-        self.status = status
-        self.answer = answer
 
 
 class Client:
@@ -51,8 +40,10 @@ class Client:
         timeout_s: How long an answer may take (s).
         asks_owners: Whether `get` asks the process that has a key, as soon as answers have told
             which that is: by the scheme of the URL, at the address that this process gives for
-            itself, which must be reachable from here, and with the token. Where it does not
-            answer, or has no answer, the URL is asked.
+            itself, and with the token. Where it does not answer, or has no answer, the URL is
+            asked. None: only where no stranger can get the key and the token, which is at the
+            host of the URL, though never with a token at loopback, and over TLS anywhere, if `tls`
+            checks certificates and hosts. True: anywhere.
 
     Raises:
         HttpQueryError: The URL is of another kind, or no request can carry the token.
@@ -65,12 +56,16 @@ class Client:
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         timeout_s: float = _TIMEOUT_S,
-        asks_owners: bool = False,
+        asks_owners: bool | None = None,
     ) -> None:
         self._url = _checked_url(url)
         self._headers = {} if token is None else {"Authorization": _checked_token(token)}
         self._connections = KeptConnections(timeout_s, tls)
-        self._owners = KnownOwners() if asks_owners else None
+        self._guess_s = min(_GUESS_S, timeout_s)
+        self._owners: KnownOwners | None = None
+        if asks_owners is not False:
+            choice = owner_choice(self._url, token=token, tls=tls, asks_owners=asks_owners)
+            self._owners = KnownOwners(choice.has)
 
     def close(self) -> None:
         """Close the connections that wait for the next question, which opens another."""
@@ -128,9 +123,10 @@ class Client:
             if self._owners is None:
                 return self._ask(path, asked)
             question = asked_for(store, key, text, asked.get("partition"))
-            return self._ask_owner(self._owners, question, path, asked)
+            questions = OwnerQuestions(self._url, self._asked_at, self._guess_s, self._owners)
+            return questions.ask(question, path, asked)
         except HttpQueryError as error:
-            if _tells_of_no_key(error):
+            if error.tells_of_no_key:
                 return None
             raise
 
@@ -192,32 +188,6 @@ class Client:
             HttpQueryError: There is no answer.
         """
         return self._ask("/v1/status", {})
-
-    def _ask_owner(
-        self, owners: KnownOwners, question: Asked, path: str, asked: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Ask who has a key; the URL, if that is not known or comes to nothing."""
-        owner = owners.of(question)
-        if owner is not None:
-            scheme, _, _ = self._url.partition("://")
-            try:
-                found, passed_on_to = self._asked_at(f"{scheme}://{owner.place}", path, asked)
-            except HttpQueryError as error:
-                if _tells_of_no_key(error):  # It has asked all others, as any process does.
-                    raise
-                owners.forget(owner.place, left_alone="status" not in error.answer)
-            else:
-                if "partition" in found:
-                    owners.learn(question, found, owner, passed_on_to)
-                    return found
-                owners.forget(owner.place, left_alone=True)
-        found, passed_on_to = self._asked_at(self._url, path, asked)
-        if owners.is_to_be_counted(question.store, found):
-            with contextlib.suppress(HttpQueryError):
-                of_store, _, _ = path.rpartition("/")
-                owners.counted(question.store, self._ask(of_store, {"limit": 1}))
-        owners.learn(question, found, None, passed_on_to)
-        return found
 
     def _all_pages(self, path: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give all pages of one partition."""
@@ -297,7 +267,10 @@ class Client:
         return found, owner
 
     def _answer_to(self, url: str, address: str) -> tuple[Any, str | None]:
-        answer, place, was_told_token = redirects.ask(self._connections, address, self._headers)
+        connect_s = None if url == self._url else self._guess_s
+        answer, place, was_told_token = redirects.ask(
+            self._connections, address, self._headers, connect_s
+        )
         if 200 <= answer.status < 300:
             return json.loads(answer.body), answer.owner
         said = _said(answer.body)
@@ -351,12 +324,6 @@ def _said(body: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def _tells_of_no_key(error: HttpQueryError) -> bool:
-    # With a reason it is the partition that is not there.
-    told = error.answer
-    return error.status == HTTPStatus.NOT_FOUND and "partition" in told and "reason" not in told
 
 
 def _id_of(entry: dict[str, Any]) -> str:

@@ -81,8 +81,19 @@ class KeptConnections:
     def __reduce__(self) -> tuple[Any, ...]:
         return KeptConnections, (self._timeout_s, self._tls)
 
-    def get(self, address: Address, target: str, headers: dict[str, str]) -> HttpAnswer:
+    def get(
+        self,
+        address: Address,
+        target: str,
+        headers: dict[str, str],
+        *,
+        connect_timeout_s: float | None = None,
+    ) -> HttpAnswer:
         """Ask for something.
+
+        Args:
+            connect_timeout_s: How long each step to a connection may take (s): to the address, to
+                TLS; as long as those of an answer when None.
 
         Raises:
             OSError: There is no answer, or not in time.
@@ -100,6 +111,7 @@ class KeptConnections:
         connection = _Connection(
             address, self._timeout_s, self._tls, through_proxies=self._through_proxies
         )
+        connection.open(connect_timeout_s)
         return self._ask(connection, target, headers)
 
     def close(self) -> None:
@@ -192,6 +204,18 @@ class _Connection:
         come = select.poll()
         come.register(self._http.sock, select.POLLIN)
         return not come.poll(0)
+
+    def open(self, timeout_s: float | None) -> None:
+        """Connect, in as long as an answer may take when no time is given."""
+        answer_s = self._http.timeout
+        if timeout_s is not None:
+            self._http.timeout = timeout_s
+        try:
+            self._http.connect()
+        except BaseException:
+            self.close()
+            raise
+        self._http.sock.settimeout(answer_s)
 
     def get(self, target: str, headers: dict[str, str]) -> HttpAnswer:
         self.is_answering = False

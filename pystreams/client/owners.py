@@ -8,8 +8,10 @@ never a wrong answer, as any process answers for any key.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,7 +21,9 @@ from pystreams.kernel.partitioner import partition_of
 _BELIEVED_S = 30.0
 """As long as a process believes what the group said last of who has what."""
 _ENOUGH = 3
-"""Answers that a way to write keys must have been right for."""
+"""Answers that a way to write keys must have been right for; as many must have been passed on."""
+_SILENT_S = 300.0
+_LONGEST_SILENT_S = 3600.0
 _LONGEST_NUMBER = len(str(-(2**63)))
 
 
@@ -62,6 +66,18 @@ def asked_for(store: str, key: Any, text: str, partition: Any) -> Asked:
     return Asked(store, text if is_guessed else None, None)
 
 
+class _Silence(NamedTuple):
+    """How long a process is not to be asked.
+
+    Attributes:
+        until_s: Until when (s).
+        next_s: How long it is to be the next time, if nothing is heard of it before (s).
+    """
+
+    until_s: float
+    next_s: float
+
+
 class KnownOwners:
     """What is known of an application's processes. Safe to use from any thread.
 
@@ -69,16 +85,22 @@ class KnownOwners:
     answer. What was learned stays here when a client is pickled.
 
     Args:
+        may_ask: Whether a process may be asked at all, at `host:port`.
         monotonic_s: The clock (s).
     """
 
-    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, may_ask: Callable[[str], bool], monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._may_ask = may_ask
         self._monotonic_s = monotonic_s
         self._stores: dict[str, _Store] = {}
-        self._left_alone: dict[str, float] = {}  # Until when (s).
+        self._silent: dict[str, _Silence] = {}
+        self._proven: set[str] = set()
+        self._comparing: dict[tuple[int, str], object] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KnownOwners, ()
+        return KnownOwners, (self._may_ask,)
 
     def of(self, asked: Asked) -> Owner | None:
         """Return who has what is asked for; None: the URL is to be asked."""
@@ -92,10 +114,39 @@ class KnownOwners:
         is_believed = owner is not None and self._monotonic_s() - owner.since_s < _BELIEVED_S
         return owner if is_believed else None
 
-    def is_to_be_counted(self, store: str, answer: dict[str, Any]) -> bool:
-        """Return whether who has this answer is to count the store's partitions now."""
-        if type(answer.get("partition")) is not int:
-            return False  # A global store is in each process.
+    def is_proven(self, place: str) -> bool:
+        """Return whether a process was compared with the URL, and has answered ever since."""
+        return place in self._proven
+
+    @contextlib.contextmanager
+    def comparing(self, place: str) -> Iterator[bool]:
+        """Tell whether a process is to be compared now: one thread at a time does."""
+        mine = object()
+        key = os.getpid(), place  # The thread that does is not there in a forked process.
+        is_ours = self._comparing.setdefault(key, mine) is mine
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._comparing.pop(key, None)
+
+    def prove(self, place: str) -> None:
+        """Believe that a process is the one whose address was told."""
+        self._silent.pop(place, None)
+        self._proven.add(place)
+
+    def is_to_be_counted(
+        self, store: str, answer: dict[str, Any], passed_on_to: str | None
+    ) -> bool:
+        """Return whether who has this answer is to count the store's partitions now.
+
+        Not before some were passed on: who asks for a few keys pays for these alone.
+        """
+        # A global store is in each process.
+        if passed_on_to is None or type(answer.get("partition")) is not int:
+            return False
+        if not self._is_to_be_asked(passed_on_to):
+            return False
         known = self._stores.setdefault(store, _Store())
         return known.is_to_be_counted(self._monotonic_s())
 
@@ -122,31 +173,45 @@ class KnownOwners:
             return
         if asked.text is not None:
             known.compare(asked.text, number)
-        now_s = self._monotonic_s()
-        if passed_on_to is None or not _is_place(passed_on_to):
-            return
-        if self._left_alone.get(passed_on_to, now_s) <= now_s:
+        if passed_on_to is not None and self._is_to_be_asked(passed_on_to):
             # Who was guessed at may be of another application by now: what it says is not believed
             # for longer than it would have been itself.
-            known.owners[number] = Owner(passed_on_to, owner.since_s if owner else now_s)
+            since_s = owner.since_s if owner else self._monotonic_s()
+            known.owners[number] = Owner(passed_on_to, since_s)
 
-    def forget(self, place: str, *, left_alone: bool) -> None:
-        """Forget what a process is said to have.
-
-        Args:
-            left_alone: Don't ask it again for a while, whoever names it: it does not answer, or
-                not as a process of an application does.
-        """
+    def forget(self, place: str) -> None:
+        """Forget what a process is said to have."""
         for known in list(self._stores.values()):
             for number, owner in list(known.owners.items()):
                 if owner.place == place:
                     known.owners.pop(number, None)
-        if left_alone:
-            now_s = self._monotonic_s()
-            for other, until_s in list(self._left_alone.items()):
-                if until_s <= now_s:
-                    self._left_alone.pop(other, None)
-            self._left_alone[place] = now_s + _BELIEVED_S
+
+    def leave_alone(self, place: str, *, briefly: bool = False) -> None:
+        """Don't ask a process for a while, whoever names it, and compare it again then.
+
+        One that has answered before starts again perhaps; one that never has can't be reached from
+        here, which each time is believed for twice as long.
+
+        Args:
+            briefly: It is one of an application.
+        """
+        self.forget(place)
+        now_s = self._monotonic_s()
+        before = self._silent.get(place)
+        next_s = _SILENT_S if before is None else before.next_s
+        if briefly or place in self._proven:
+            self._silent[place] = _Silence(now_s + _BELIEVED_S, next_s)
+        else:
+            self._silent[place] = _Silence(now_s + next_s, min(2 * next_s, _LONGEST_SILENT_S))
+        self._proven.discard(place)
+        for other, silence in list(self._silent.items()):
+            if silence.until_s + _LONGEST_SILENT_S <= now_s:
+                self._silent.pop(other, None)
+
+    def _is_to_be_asked(self, place: str) -> bool:
+        silence = self._silent.get(place)
+        is_silent = silence is not None and self._monotonic_s() < silence.until_s
+        return not is_silent and _is_place(place) and self._may_ask(place)
 
 
 class _Store:
@@ -160,13 +225,15 @@ class _Store:
     def __init__(self) -> None:
         self.count = 0
         self.owners: dict[int, Owner] = {}
+        self._passed_on = 0
         self._next_count_s = float("-inf")
         self._right: dict[str, int] = {}
         self._refuted: set[str] = set()
 
     def is_to_be_counted(self, now_s: float) -> bool:
-        """Return whether nobody has counted, nor has begun to just now."""
-        if self.count or now_s < self._next_count_s:
+        """Return whether nobody has counted, nor has begun to just now, and it is worth it."""
+        self._passed_on += 1
+        if self.count or self._passed_on < _ENOUGH or now_s < self._next_count_s:
             return False
         self._next_count_s = now_s + _BELIEVED_S
         return True

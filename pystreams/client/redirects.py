@@ -38,11 +38,17 @@ class Followed(NamedTuple):
     was_told_secrets: bool
 
 
-def ask(connections: KeptConnections, url: str, secrets: dict[str, str]) -> Followed:
+def ask(
+    connections: KeptConnections,
+    url: str,
+    secrets: dict[str, str],
+    connect_timeout_s: float | None = None,
+) -> Followed:
     """Ask at an address, and at those that its answers send on to.
 
     Args:
         secrets: Headers for nobody else.
+        connect_timeout_s: How long a connection may take (s); as long as an answer when None.
 
     Raises:
         RedirectError: They send on to another kind of address, or again and again.
@@ -57,7 +63,10 @@ def ask(connections: KeptConnections, url: str, secrets: dict[str, str]) -> Foll
         if asked.query:
             target = f"{target}?{asked.query}"
         answer = connections.get(
-            Address(asked.scheme, asked.netloc), target, secrets if may_know else {}
+            Address(asked.scheme, asked.netloc),
+            target,
+            secrets if may_know else {},
+            connect_timeout_s=connect_timeout_s,
         )
         if answer.status not in _SENDS_ON or answer.location is None:
             return Followed(answer, asked.netloc, may_know)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -68,13 +69,17 @@ def sent_on(location: str, status: int = 302) -> bytes:
 
 
 @contextlib.contextmanager
-def scripted(answer: Answer, host: str = "127.0.0.1") -> Iterator[ScriptedServer]:
-    """Run a server; its connections end when it does."""
+def scripted(
+    answer: Answer, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[ScriptedServer]:
+    """Run a server; its connections end when it does, and when what comes is no request."""
     found = ScriptedServer()
 
     def serve(connection: socket.socket, number: int) -> None:
         with connection.makefile("rb") as lines:
             while line := lines.readline():
+                if len(line.split(b" ")) != 3:
+                    return
                 headers: dict[str, str] = {}
                 while header := lines.readline().decode("latin-1").strip():
                     name, _, value = header.partition(": ")
@@ -86,7 +91,7 @@ def scripted(answer: Answer, host: str = "127.0.0.1") -> Iterator[ScriptedServer
                 if isinstance(said, Last):
                     return
 
-    with _listening(found, serve, host):
+    with _listening(found, serve, (host, port), tls):
         yield found
 
 
@@ -113,7 +118,7 @@ def in_between(place: str | None = None) -> Iterator[ScriptedServer]:
             _pass_on(connection, other)
             back.join()
 
-    with _listening(found, serve, "127.0.0.1"):
+    with _listening(found, serve, ("127.0.0.1", 0)):
         yield found
 
 
@@ -128,7 +133,10 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 @contextlib.contextmanager
 def _listening(
-    found: ScriptedServer, serve: Callable[[socket.socket, int], None], host: str
+    found: ScriptedServer,
+    serve: Callable[[socket.socket, int], None],
+    address: tuple[str, int],
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[None]:
     lock = threading.Lock()
     connections: set[socket.socket] = set()
@@ -141,8 +149,12 @@ def _listening(
                 number = found.accepted
                 connections.add(self.request)
             try:
-                with contextlib.suppress(ConnectionError):
-                    serve(self.request, number)
+                with contextlib.suppress(ConnectionError, ssl.SSLError):
+                    if tls is None:
+                        serve(self.request, number)
+                    else:
+                        with tls.wrap_socket(self.request, server_side=True) as secure:
+                            serve(secure, number)
             finally:
                 with lock:
                     found.opened -= 1
@@ -152,7 +164,7 @@ def _listening(
         allow_reuse_address = True
         request_queue_size = 64
 
-    with Server((host, 0), Handler) as server:
+    with Server(address, Handler) as server:
         found.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

@@ -2,131 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 
 import pytest
 
 from pystreams.client import Client, HttpQueryError
 from pystreams.client.owners import KnownOwners, Owner, asked_for
-from pystreams.kernel.partitioner import partition_of
 from tests.broker.waiting import DEADLINE_S
-from tests.http.scripted_server import Asked, Last, ScriptedServer, scripted
+from tests.http.scripted_application import (
+    NUMBERS,
+    PARTITIONS,
+    TEXTS,
+    Application,
+    Rule,
+    answer,
+    by_another_rule,
+    by_int,
+    by_long,
+    by_text,
+    check,
+    running,
+)
+from tests.http.scripted_server import Asked, Last, scripted
 from tests.ports import ports_in_a_row
-
-PARTITIONS = 6
-TEXTS = [f"key {number}/ä" for number in range(40)]
-NUMBERS = [*range(-3, 30), 2**31 - 1]
-
-Rule = Callable[[str], int]
-
-
-def by_text(key: str) -> int:
-    return partition_of(key.encode(), PARTITIONS)
-
-
-def by_long(key: str) -> int:
-    return partition_of(int(key).to_bytes(8, "big", signed=True), PARTITIONS)
-
-
-def by_int(key: str) -> int:
-    return partition_of(int(key).to_bytes(4, "big", signed=True), PARTITIONS)
-
-
-def by_another_rule(key: str) -> int:
-    return zlib.crc32(key.encode()) % PARTITIONS
-
-
-def answer(status: int, value: Mapping[str, Any], owner: str | None = None) -> bytes:
-    told = {"status": status, "detail": "refused"} if status != HTTPStatus.OK else {}
-    body = json.dumps({**told, **value}).encode()
-    passed_on = "" if owner is None else f"x-pystreams-owner: {owner}\r\n"
-    return f"HTTP/1.1 {status} X\r\n{passed_on}content-length: {len(body)}\r\n\r\n".encode() + body
-
-
-class Application:
-    """Processes that pass questions on as real ones do.
-
-    Attributes:
-        processes: Where each is asked.
-        shares: Which of them has each partition.
-        absent: Keys that no partition has.
-        instead: What a process answers to questions for keys that it should pass on to none.
-        passed_on: The keys that were passed on.
-    """
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self.processes: list[ScriptedServer] = []
-        self.shares = {number: number % 3 for number in range(PARTITIONS)}
-        self.absent: set[str] = set()
-        self.instead: dict[int, bytes] = {}
-        self.passed_on: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return self.processes[0].url
-
-    def place(self, process: int) -> str:
-        return f"127.0.0.1:{self.processes[process].port}"
-
-    def answer(self, process: int, asked: Asked) -> bytes:
-        path, _, query = asked.target.partition("?")
-        _, _, _, store, *keys = (unquote(part) for part in path.split("/"))
-        if not keys:
-            here = [number for number, owner in self.shares.items() if owner == process]
-            elsewhere = sorted({*self.shares} - {*here})
-            parts = [{"partition": number, "entries": [], "more": False} for number in here]
-            return answer(200, {"partitions": parts, "elsewhere": elsewhere})
-        if process in self.instead:
-            return self.instead[process]
-        (key,) = keys
-        number = int(dict(parse_qsl(query)).get("partition", self._rule(key)))
-        if key in self.absent:
-            return answer(404, {"partition": number, "position": {}})
-        found = {"key": key, "value": f"{store} {key}", "partition": number}
-        owner = self.shares[number]
-        if owner == process:
-            return answer(200, found)
-        self.passed_on.append(key)
-        return answer(200, found, self.place(owner))
-
-    def asked_at(self) -> list[int]:
-        """Return how many questions for keys each process got; forget them."""
-        counts = []
-        for server in self.processes:
-            counts.append(sum(asked.target.count("/") == 4 for asked in server.asked))
-            server.asked.clear()
-        return counts
-
-
-@contextlib.contextmanager
-def running(rule: Rule) -> Iterator[Application]:
-    """Run three processes whose keys are partitioned by a rule."""
-    application = Application(rule)
-    with contextlib.ExitStack() as stack:
-        for number in range(3):
-
-            def answering(asked: Asked, process: int = number) -> bytes:
-                return application.answer(process, asked)
-
-            application.processes.append(stack.enter_context(scripted(answering)))
-        yield application
-
-
-def check(client: Client, keys: list[Any], store: str = "s") -> None:
-    """Ask for all keys; each answer is that of the key."""
-    for key in keys:
-        found = client.get(store, key)
-        assert found is not None
-        assert found["value"] == f"{store} {key}"
 
 
 def warmed_up(application: Application, keys: list[Any], **options: Any) -> Client:
@@ -165,8 +66,11 @@ def test_keys_are_asked_for_where_they_are_once_answers_have_told(
     assert (sum(counts), min(counts) > 0) == (len(keys), True)
 
 
-def test_without_the_option_one_process_is_asked() -> None:
-    with running(by_text) as application, Client(application.url) as client:
+def test_who_asks_no_owners_asks_one_process() -> None:
+    with (
+        running(by_text) as application,
+        Client(application.url, asks_owners=False) as client,
+    ):
         for _ in range(3):
             check(client, TEXTS)
         assert application.asked_at() == [3 * len(TEXTS), 0, 0]
@@ -327,7 +231,7 @@ def test_an_owner_whose_address_is_none_is_not_asked(told: str) -> None:
     with scripted(answering) as server, Client(server.url, asks_owners=True) as client:
         for key in TEXTS:
             assert client.get("s", key) == {"value": 1, "partition": 0}
-        assert len(server.asked) == len(TEXTS) + 1
+        assert len(server.asked) == len(TEXTS)
         assert all(asked.target.startswith("/v1/stores/s") for asked in server.asked)
 
 
@@ -441,10 +345,21 @@ def known(owners: KnownOwners) -> list[Owner | None]:
     return [owners.of(asked_for("s", key, key, None)) for key in TEXTS]
 
 
-def test_three_answers_show_how_keys_are_written() -> None:
-    owners = KnownOwners()
-    assert owners.is_to_be_counted("s", {"partition": 0})
+def anybody(place: str) -> bool:
+    return True
+
+
+def counted(clock: Clock) -> KnownOwners:
+    """Return what knows how many partitions a store has, from three answers that say so on."""
+    owners = KnownOwners(anybody, clock)
+    for is_to_be in (False, False, True, False):
+        assert owners.is_to_be_counted("s", {"partition": 0}, "a:1") == is_to_be
     owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
+    return owners
+
+
+def test_three_answers_show_how_keys_are_written() -> None:
+    owners = counted(Clock())
     key = TEXTS[0]
     for _ in range(3):
         assert owners.of(asked_for("s", key, key, None)) is None
@@ -457,10 +372,7 @@ def test_three_answers_show_how_keys_are_written() -> None:
 def test_the_url_is_asked_again_who_has_a_partition_after_half_a_minute() -> None:
     """Who was said to have it may be cut off from the others, or of another application by now."""
     clock = Clock()
-    owners = KnownOwners(clock)
-    assert owners.is_to_be_counted("s", {"partition": 0})
-    assert not owners.is_to_be_counted("s", {"partition": 0})
-    owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
+    owners = counted(clock)
     for key in TEXTS:
         learned(owners, key, None, "a:1")
     clock.now_s += 29
@@ -475,15 +387,42 @@ def test_the_url_is_asked_again_who_has_a_partition_after_half_a_minute() -> Non
     assert known(owners) == [Owner("b:1", 130.0)] * len(TEXTS)
 
 
-def test_an_owner_that_was_left_alone_is_asked_again_after_half_a_minute() -> None:
+def is_learned_after(owners: KnownOwners, clock: Clock, seconds: float) -> bool:
+    """Return whether a process is asked again once it is named then."""
+    clock.now_s += seconds
+    for key in TEXTS:
+        learned(owners, key, None, "a:1")
+    found = known(owners)
+    assert found in ([None] * len(TEXTS), [Owner("a:1", clock.now_s)] * len(TEXTS))
+    return found[0] is not None
+
+
+@pytest.mark.parametrize("briefly", [False, True])
+def test_an_owner_that_has_answered_before_is_asked_again_after_half_a_minute(
+    briefly: bool,
+) -> None:
+    """So is one that is an application's, and has refused."""
     clock = Clock()
-    owners = KnownOwners(clock)
-    assert owners.is_to_be_counted("s", {"partition": 0})
-    owners.counted("s", {"partitions": [], "elsewhere": list(range(PARTITIONS))})
-    for after_s, expected in ((0, None), (29, None), (30, Owner("a:1", 130.0))):
-        clock.now_s = 100.0 + after_s
-        if not after_s:
-            owners.forget("a:1", left_alone=True)
-        for key in TEXTS:
-            learned(owners, key, None, "a:1")
-        assert known(owners) == [expected] * len(TEXTS)
+    owners = counted(clock)
+    for _ in range(3):
+        if not briefly:
+            owners.prove("a:1")
+        owners.leave_alone("a:1", briefly=briefly)
+        assert not owners.is_proven("a:1")
+        assert not is_learned_after(owners, clock, 29)
+        assert is_learned_after(owners, clock, 1)
+
+
+def test_an_owner_that_never_answers_is_asked_after_longer_and_longer_times() -> None:
+    clock = Clock()
+    owners = counted(clock)
+    for minutes in (5, 10, 20, 40, 60, 60):
+        owners.leave_alone("a:1")
+        assert not is_learned_after(owners, clock, 60 * minutes - 1)
+        assert is_learned_after(owners, clock, 1)
+    owners.prove("a:1")
+    owners.leave_alone("a:1")  # It starts again.
+    assert is_learned_after(owners, clock, 30)
+    owners.leave_alone("a:1")
+    assert not is_learned_after(owners, clock, 299)
+    assert is_learned_after(owners, clock, 1)
