@@ -28,7 +28,7 @@ from pystreams.cli.processes.first_backfill import (
     FirstBackfillOptions,
     first_backfill_options,
 )
-from pystreams.cli.processes.http_server import check_http
+from pystreams.cli.processes.http_server import check_http, warn_of_untold_addresses
 from pystreams.cli.processes.stop_request import STOP_TIMEOUT_S
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.garbage_collection import leave_out_what_is_there
@@ -250,6 +250,7 @@ def run(
         check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
+        warn_of_untold_addresses(config, http, options.processes)
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
