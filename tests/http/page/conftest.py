@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.conftest import CreateTopic, admin, create_topic, unique_name
 from tests.http.page.chromium import Chromium
-from tests.http.page.word_counting import Application
+from tests.http.page.word_counting import Application, TwoStores
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
@@ -31,3 +31,11 @@ def application(
 ) -> Application:
     topics = create_topic("words", partitions=2), create_topic("counts", partitions=2)
     return Application(broker, unique_name, topics, tmp_path / "state")
+
+
+@pytest.fixture
+def two_stores(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> TwoStores:
+    topics = create_topic("words", partitions=2), create_topic("counts", partitions=2)
+    return TwoStores(broker, unique_name, topics, tmp_path / "state")

@@ -6,12 +6,19 @@ import re
 import threading
 from typing import Any
 
-from pystreams import StateRestoreListener
+from pystreams import KafkaStreams, StateRestoreListener
 from pystreams.http.page.quantities import count, duration, per_second, size
+from pystreams.metrics.definitions import STATE_GROUP
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.asking import ask
 from tests.http.page.chromium import Chromium
-from tests.http.page.word_counting import Application, processed_all, rows_of, value_of
+from tests.http.page.word_counting import (
+    Application,
+    TwoStores,
+    processed_all,
+    rows_of,
+    value_of,
+)
 
 WORDS = 25_000
 """More than a restore reads at once."""
@@ -29,14 +36,29 @@ RESTORE = re.compile(
 )
 
 
-class SteppingListener(StateRestoreListener):
-    """Holds a restore after each batch, until it is let go on to the next."""
+OF_A_STORE = re.compile(r"([\d,]+) records left · ([\d,.]+)/s · about (.+)")
 
-    def __init__(self) -> None:
+
+class SteppingListener(StateRestoreListener):
+    """Holds a restore after each batch, until it is let go on to the next.
+
+    Args:
+        holds_before: Whether it does so before a changelog's first batch, too.
+    """
+
+    def __init__(self, *, holds_before: bool = False) -> None:
+        self._holds_before = holds_before
         self._steps = threading.Semaphore(0)
         self.is_held = threading.Event()
 
+    def on_restore_start(self, *_: Any) -> None:
+        if self._holds_before:
+            self._hold()
+
     def on_batch_restored(self, *_: Any) -> None:
+        self._hold()
+
+    def _hold(self) -> None:
         self.is_held.set()
         assert self._steps.acquire(timeout=DEADLINE_S)
 
@@ -115,6 +137,22 @@ def test_what_a_store_has_on_disk_is_shown_once_it_was_flushed(
         wait_until(shown, "what is on disk", told=lambda: chromium.text("#stores"))
 
 
+def times_left(remaining: float, rate: float) -> set[str]:
+    """Return how long it may take at a rate that is shown, from 10 on without its decimal."""
+    rates = [rate + tenths / 10 for tenths in range(-5, 6)]
+    return {duration(round(remaining / each, 1)) for each in rates if each > 0}
+
+
+def left_in_stores(streams: KafkaStreams) -> dict[str, float]:
+    """Return the records that each store lacks, by the metrics of stores."""
+    left: dict[str, float] = {}
+    for name, value in streams.metrics().items():
+        if (name.name, name.group) == ("restore-remaining-records-total", STATE_GROUP):
+            store = next(tag for key, tag in name.tags if key.endswith("state-id"))
+            left[store] = left.get(store, 0) + float(value)
+    return left
+
+
 def test_between_two_batches_of_a_restore_its_rate_and_the_time_left_are_shown(
     application: Application, chromium: Chromium
 ) -> None:
@@ -149,11 +187,56 @@ def test_between_two_batches_of_a_restore_its_rate_and_the_time_left_are_shown(
             assert (restored, remaining) == (now.restored_records, now.restore_remaining_records)
             assert 0 < restored < WORDS
             assert 0 < rate <= restored
-            # Rates of ten and more are shown without their decimal.
-            rates = [rate + tenths / 10 for tenths in range(-5, 6)]
-            assert found[4] in {duration(round(remaining / each, 1)) for each in rates if each > 0}
+            assert found[4] in times_left(remaining, rate)
         finally:
             listener.open()
         chromium.wait_for("document.querySelector('#restore').innerText === ''")
         chromium.wait_for_text("#head .state", "RUNNING")
+        assert chromium.complaints == []
+
+
+def test_of_each_store_its_own_rate_and_the_time_left_are_shown_between_two_batches(
+    two_stores: TwoStores, chromium: Chromium
+) -> None:
+    two_stores.write(*(f"w{number}" for number in range(WORDS)))
+    with two_stores.served("first") as (streams, _):
+        processed_all(streams, two_stores.processed_of(WORDS))
+    listener = SteppingListener(holds_before=True)
+    with two_stores.served("second", listener) as (streams, url):
+        try:
+            wait_until(listener.is_held.is_set, "a restore begins")
+            chromium.open(url)
+            seen: dict[str, Any] = {}
+            right: set[str] = set()
+
+            def stores_shown() -> dict[str, str]:
+                return {row[0]: row[7] for row in rows_of(chromium, "#stores")}
+
+            def all_were_right() -> bool:
+                """Return whether both had been; go on by a batch once the page shows the last."""
+                if not listener.is_held.is_set():
+                    return False
+                left, shown = left_in_stores(streams), stores_shown()
+                seen.update(shown=shown, left=left, right=right)
+                told = {
+                    store: f"{count(number)} records left · " if number else "no"
+                    for store, number in left.items()
+                }
+                if all(shown[store].startswith(text) for store, text in told.items()):
+                    for store, number in left.items():
+                        found = OF_A_STORE.fullmatch(shown[store])
+                        if found is not None:
+                            rate = float(found[2].replace(",", ""))
+                            assert 0 < rate <= WORDS
+                            assert found[3] in times_left(number, rate), shown
+                            right.add(store)
+                    listener.step()
+                return right == {"counts", "some"}
+
+            wait_until(all_were_right, "the times left", told=lambda: str(seen))
+        finally:
+            listener.open()
+        chromium.wait_for_text("#head .state", "RUNNING")
+        chromium.wait_for("document.querySelector('#restore').innerText === ''")
+        assert stores_shown() == {"counts": "no", "some": "no"}
         assert chromium.complaints == []

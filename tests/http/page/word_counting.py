@@ -74,6 +74,28 @@ class Application:
         produce(self._servers, self.words, [(b"k", word.encode()) for word in words])
 
 
+class TwoStores(Application):
+    """Counts some of the words once more, in a store of its own."""
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        words = builder.stream(self.words, key_serde=serdes.STRING, value_serde=serdes.STRING)
+        for name, counted in (("counts", words), ("some", words.filter(_is_some))):
+            by_word = counted.group_by(
+                lambda _, word: word, key_serde=serdes.STRING, value_serde=serdes.STRING
+            )
+            by_word.count(name=name)
+        return builder.build()
+
+    def processed_of(self, words: int) -> int:
+        """Return how many records are processed of words that are numbered from 0 on."""
+        return 2 * words + sum(_is_some("", f"w{number}") for number in range(words))
+
+
+def _is_some(_: str, word: str) -> bool:
+    return word[-1] in "01234567"
+
+
 def _refuse_poison(word: str) -> str:
     if word == "poison":
         raise ValueError("this word can't be counted")
