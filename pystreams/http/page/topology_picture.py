@@ -81,7 +81,7 @@ def picture(nodes: Iterable[NodeDescription], flow: Flow, topic_names: Mapping[s
         "svg",
         edges,
         [_drawn(box, is_slowest=name == flow.slowest) for name, box in boxes.items()],
-        [_rate(boxes[edge[0]], boxes[edge[1]], rate) for edge, rate in flow.rates.items()],
+        [free.rate(boxes[edge[0]], boxes[edge[1]], rate) for edge, rate in flow.rates.items()],
         [_lag(boxes[name], lag) for name, lag in flow.lags.items()],
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=round(width),
@@ -167,17 +167,34 @@ class _FreeLanes:
     def way(self, start: _Box, end: _Box) -> str:
         """Return the path of an edge."""
         x1, y1, x2, y2 = start.x + start.width, start.middle, end.x, end.middle
-        passed = range(start.column + 1, end.column)
-        if not passed:
+        if end.column == start.column + 1:
             return _curve(x1, y1, x2, y2)
-        if all((column, start.lane) not in self._taken for column in passed):
+        along = self._height_of_way(start, end)
+        if along == y1:
             return _curve(x1, y1, x1, y1) + f"H{x2 - _GAP:.0f}" + _bend(x2 - _GAP, y1, x2, y2)
+        first = _curve(x1, y1, x1 + _GAP, along)
+        if along == y2:
+            return first + f"H{x2:.0f}"
+        return first + f"H{x2 - _GAP:.0f}" + _bend(x2 - _GAP, along, x2, y2)
+
+    def rate(self, start: _Box, end: _Box, rate: str) -> Markup:
+        """Draw what goes along an edge, above it, in the gap before the node that is given it."""
+        along = self._height_of_way(start, end)
+        # An edge that comes from another lane leaves the room right of it, up to the box there.
+        is_bent = along != end.middle and (along != start.middle or start.lane != end.lane)
+        x, anchor = (end.x - 4, "end") if is_bent else (end.x - _GAP / 2, "middle")
+        y = (along + end.middle) / 2 - 6
+        return element("text", rate, class_="rate", x=round(x), y=round(y), text_anchor=anchor)
+
+    def _height_of_way(self, start: _Box, end: _Box) -> float:
+        """Return at which height an edge passes columns, up to the gap before its end."""
+        passed = range(start.column + 1, end.column)
+        if all((column, start.lane) not in self._taken for column in passed):
+            return start.middle
         if all((column, end.lane) not in self._taken for column in passed):
-            return _curve(x1, y1, x1 + _GAP, y2) + f"H{x2:.0f}"
+            return end.middle
         beside = [box for box in self._boxes if box.lane == start.lane]
-        below = max(box.y + box.height for box in beside) + _LANE_GAP / 2
-        first = _curve(x1, y1, x1 + _GAP, below)
-        return first + f"H{x2 - _GAP:.0f}" + _bend(x2 - _GAP, below, x2, y2)
+        return max(box.y + box.height for box in beside) + _LANE_GAP / 2
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:
@@ -211,16 +228,6 @@ def _drawn(box: _Box, *, is_slowest: bool) -> Markup:
         rx=6 if node.kind == "processor" else 16,
     )
     return element("g", element("title", title), shape, lines)
-
-
-def _rate(start: _Box, end: _Box, rate: str) -> Markup:
-    """Draw what goes along an edge, above it, in the gap before the node that is given it."""
-    is_short = end.column == start.column + 1
-    y = (start.middle + end.middle) / 2 if is_short else end.middle
-    # An edge that comes down leaves the room right of it, up to the box that stands there.
-    comes_down = is_short and start.lane != end.lane
-    x, anchor = (end.x - 4, "end") if comes_down else (end.x - _GAP / 2, "middle")
-    return element("text", rate, class_="rate", x=round(x), y=round(y - 6), text_anchor=anchor)
 
 
 def _lag(box: _Box, lag: str) -> Markup:

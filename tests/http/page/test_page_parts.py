@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -128,6 +128,37 @@ def test_a_picture_says_what_flows_and_the_real_names_of_topics() -> None:
     assert drawn.count('class="processor slowest"') == 1
     assert "application-left" in texts
     assert "all" in texts
+
+
+def merged_topology() -> StreamsBuilder:
+    """Return one with ways of several lengths to a node."""
+    builder = StreamsBuilder()
+    one, two, three = (
+        builder.stream(topic, key_serde=serdes.STRING, value_serde=serdes.STRING)
+        for topic in ("one", "two", "three")
+    )
+    longest = one.map_values(str.lower).map_values(str.upper).map_values(str.lower)
+    merged = longest.merge(two.map_values(str.upper)).merge(three)
+    merged.merge(two).to("all", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    return builder
+
+
+@pytest.mark.parametrize("declared", [joined_topology, merged_topology])
+def test_no_rate_of_an_edge_lies_on_another(declared: Callable[[], StreamsBuilder]) -> None:
+    (part,) = declared().build().describe().subtopologies
+    edges = [(node.name, successor) for node in part.nodes for successor in node.successors]
+    flow = Flow(rates={edge: f"{number}/s" for number, edge in enumerate(edges, 10)})
+    texts = [
+        (float(text.attrib["x"]), float(text.attrib["y"]), text.attrib["text-anchor"])
+        for text in ET.fromstring(picture(part.nodes, flow, {})).iter("text")
+        if text.attrib["class"] == "rate"
+    ]
+    assert len(texts) == len(edges)
+    # As the page has them, four letters are 26 wide at most, and 12 high.
+    boxes = [(x - (26 if anchor == "end" else 13), y) for x, y, anchor in texts]
+    for number, (x, y) in enumerate(boxes):
+        for other_x, other_y in boxes[:number]:
+            assert abs(x - other_x) >= 26 or abs(y - other_y) >= 12, (edges[number], boxes)
 
 
 def test_each_source_says_what_waits_in_its_topics() -> None:
