@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import threading
 import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import KafkaStreams, StreamsBuilder, serdes
 from pystreams.http.page.quantities import ago, count, milliseconds, moment, size
-from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce
-from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.broker.waiting import wait_until
 from tests.http.page.chromium import Chromium
+from tests.http.page.gated import AGE_MS, WORDS, Gated
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
 
-WORDS = 60
-AGE_MS = 60_000
 LATE_MS = (0, 500, 1000, 1500, 2000)
 """How old what a page shows may be."""
 FACTS = "[...document.querySelectorAll('#head .facts div')].map(one => one.innerText.split('\\n'))"
@@ -38,68 +31,6 @@ ROWS = (
     "[...document.querySelectorAll('{} tbody tr')].map(row => "
     "[...row.cells].map(cell => cell.innerText.trim()))"
 )
-
-
-class Gated:
-    """An application that counts words, each of which must be let through."""
-
-    def __init__(
-        self, broker: DevelopmentBroker, name: str, topics: tuple[str, str], state: Path
-    ) -> None:
-        self._servers = broker.bootstrap_servers
-        self.words, self.counts = topics
-        self._gate = threading.Semaphore(0)
-        builder = StreamsBuilder()
-        words = builder.stream(self.words, key_serde=serdes.STRING, value_serde=serdes.STRING)
-        table = words.map_values(self._let_through).group_by_key().count(name="counts")
-        table.to_stream().to(self.counts, key_serde=serdes.STRING, value_serde=serdes.LONG)
-        config = {
-            "application.id": name,
-            "bootstrap.servers": self._servers,
-            "state.dir": str(state),
-            "commit.interval.ms": 600_000,
-            "max.poll.records": 2,
-        }
-        self.streams = KafkaStreams(builder.build(), config)
-
-    def _let_through(self, word: str) -> str:
-        assert self._gate.acquire(timeout=DEADLINE_S)
-        return word
-
-    @contextlib.contextmanager
-    def served(self) -> Iterator[str]:
-        with HttpServer(self.streams, HttpOptions(port=0)) as server:
-            self.streams.start()
-            try:
-                yield server.url
-            finally:
-                self.open()
-                self.streams.close()
-
-    def write(self) -> None:
-        words = [(b"k%d" % (number % 7), b"w") for number in range(WORDS)]
-        written_ms = round(time.time() * 1000) - AGE_MS
-        produce(self._servers, self.words, words, timestamps_ms=[written_ms] * WORDS)
-
-    def open(self) -> None:
-        self._gate.release(10 * WORDS)
-
-    def some_wait(self) -> bool:
-        """Let one word through; return whether the loop has told that, and that others wait."""
-        told = self.streams.statistics()
-        if told.lag_records and told.processed_records:
-            return True
-        self._gate.release()
-        return False
-
-    def task(self) -> TaskMetadata:
-        (thread,) = self.streams.metadata_for_local_threads()
-        (task,) = thread.active_tasks
-        return task
-
-    def value(self, name: str) -> float:
-        values = [value for key, value in self.streams.metrics().items() if key.name == name]
-        return sum(value for value in values if not isinstance(value, str))
 
 
 @pytest.fixture
