@@ -91,9 +91,9 @@ class Health:
         warming = [each for each in self._streams.metadata_for_local_threads() if each.warms_up]
         if not warming:
             return ""
-        tasks = [task for each in warming for task in each.standby_tasks]
-        left = sum(task.lag_records or 0 for task in tasks)
-        return (
-            f"it warms up {len(tasks)} tasks before it joins the group, while others process them: "
-            f"{left} changelog records left at most"
-        )
+        lags = [task.lag_records for each in warming for task in each.standby_tasks]
+        told = "it warms up its tasks before it joins the group; others process them"
+        if not lags or None in lags:
+            return told
+        left = sum(lag for lag in lags if lag is not None)
+        return f"{told}: {left} changelog records left at most"

@@ -31,11 +31,21 @@ def shares(members: Sequence[GroupMember], count: int) -> dict[str, set[TaskId]]
     return {each.member_id: tasks_given(members, each.member_id, tasks) for each in members}
 
 
+def process_of(member_id: str) -> str:
+    return member_id.rpartition("-")[0]
+
+
 def moved_to_others(
     members: Sequence[GroupMember], comes: Sequence[GroupMember], count: int
 ) -> int:
+    """Return how many tasks go from one process to another that was there before."""
     before, after = shares(members, count), shares([*members, *comes], count)
-    return sum(len(after[each.member_id] - before[each.member_id]) for each in members)
+    here = {task: process_of(name) for name, tasks in before.items() for task in tasks}
+    return sum(
+        here[task] != process_of(each.member_id)
+        for each in members
+        for task in after[each.member_id]
+    )
 
 
 def uuids(number: int, seed: int = 0) -> list[uuid.UUID]:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 
 from pystreams.runtime.cluster.group_description import GroupMember
 from pystreams.runtime.cluster.standby_placement import in_order, share_of
 
 _HIGHEST = (1 << 128) - 1
+_COMES = ""
 _ROOM = 1 << 64
 """What must lie between two ids for a random one between them to be nobody else's."""
 
@@ -51,10 +52,13 @@ def id_of_newcomer(
         return None
     names = [name.encode() for name in ranked if name]
 
+    processes = [name.rpartition("-")[0] or str(index) for index, name in enumerate(ranked)]
+
     def cost(room: tuple[int, int]) -> tuple[int, int]:
         middle = uuid.UUID(int=sum(room) // 2)
         index = bisect(names, f"{prefix}{middle}-1".encode())
-        moved = sum(_moved_to_others(count, len(ranked), index, threads) for count in task_counts)
+        with_it = [*processes[:index], *[_COMES] * threads, *processes[index:]]
+        moved = sum(_moved_to_others(count, processes, with_it) for count in task_counts)
         return moved, abs(2 * index - len(ranked))
 
     rooms = [room for room in pairwise([0, *ids, _HIGHEST]) if room[1] - room[0] > _ROOM]
@@ -65,13 +69,21 @@ def id_of_newcomer(
     return uuid.UUID(int=low + half // 2 + random_below(half))
 
 
-def _moved_to_others(count: int, members: int, index: int, threads: int) -> int:
-    """Return how many of so many tasks go from one member to another for those that come."""
-    return sum(
-        len(set(share_of(count, new, members + threads)) - set(share_of(count, old, members)))
-        for old in range(members)
-        for new in (old if old < index else old + threads,)
-    )
+def _moved_to_others(count: int, before: Sequence[str], after: Sequence[str]) -> int:
+    """Return how many of so many tasks go from one process to another, not to the one that comes.
+
+    Args:
+        before: The process of each member, in order.
+        after: The same with the one that comes.
+    """
+    pairs = zip(_owners(count, before), _owners(count, after), strict=True)
+    return sum(new not in {old, _COMES} for old, new in pairs)
+
+
+def _owners(count: int, processes: Sequence[str]) -> list[str]:
+    """Return the process of each task."""
+    shares = (share_of(count, index, len(processes)) for index in range(len(processes)))
+    return [name for name, share in zip(processes, shares, strict=True) for _ in share]
 
 
 def _id_in(instance_id: str, prefix: str) -> uuid.UUID | None:

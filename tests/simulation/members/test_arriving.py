@@ -158,15 +158,18 @@ def test_a_process_that_finds_its_identity_takes_its_place_at_once(tmp_path: Pat
     assert partitions_of(other) == before != set()
 
 
-def test_a_newcomer_that_can_not_look_joins(tmp_path: Path) -> None:
+def test_a_newcomer_that_can_not_look_joins_after_some_tries(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     first = scene.process("p0")
     first.start()
     scene.run(first, for_ms=500)
     no_answer = RetriableClientError("offset_ranges: no answer in time (simulated)")
-    scene.application.faults.fail_next("offset_ranges", no_answer)
+    for _ in range(100):
+        scene.application.faults.fail_next("offset_ranges", no_answer)
     second = scene.process("p1", newcomer=True)
     second.start()
-    second.step()
+    scene.run(first, second, for_ms=1500)
+    assert len(scene.application.broker.group.members()) == 1
+    scene.run(first, second, for_ms=1500)
 
     assert len(scene.application.broker.group.members()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ from structlog.testing import capture_logs
 
 from pystreams import TopicPartition
 from pystreams.errors import RetriableClientError
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.testing.simulation import SimulatedProcess
+from pystreams.testing.simulation.admin import SimulatedAdmin
 from tests.simulation.applications import running_tasks, stored_counts
 from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, Scene
+from tests.simulation.members.test_group_watch import reading
 
 pytestmark = pytest.mark.simulation
 
-WARMS_UP, JOINS = "warming up before joining the group", "warmed up: joining the group"
+WARMS_UP, JOINS = "warming up before joining the group", "warm-up over: joining the group"
 ENOUGH = 30
 """Records that a task may have to restore; a partition has more of them in a second."""
 
@@ -36,6 +40,14 @@ def changelogs_held(scene: Scene) -> int:
         for number in range(PARTITIONS)
     ]
     return min(range_.end for range_ in ranges)
+
+
+def held_up(scene: Scene, *, is_held: bool) -> None:
+    """Let fetches of changelogs have no answers, or have them again."""
+    for number in range(PARTITIONS):
+        changelog = TopicPartition("app-counts-changelog", number)
+        in_vain = scene.application.broker.fetched_in_vain
+        (in_vain.add if is_held else in_vain.discard)(changelog)
 
 
 def members(scene: Scene) -> int:
@@ -75,18 +87,6 @@ def test_a_task_that_moves_to_a_process_that_comes_has_little_left_to_restore(
     assert joined["why"] == "warm"
     scene.application.run_until_processed(first, comes)
     assert len(scene.application.outputs()) == scene.fed
-
-
-def test_others_process_on_while_a_process_warms_up(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path)
-    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
-    first.start()
-    scene.run(first, for_ms=3000)
-    scene.forget()
-    comes.start()
-    run_until_joined(scene, comes, first)
-
-    assert max(scene.longest_ms.values()) < 500
 
 
 def test_with_little_to_restore_a_process_joins_without_a_warm_up(tmp_path: Path) -> None:
@@ -148,30 +148,42 @@ def test_a_process_that_is_still_a_member_takes_its_own_back_at_once(tmp_path: P
     assert not told(lines, WARMS_UP)
 
 
-def test_threads_of_a_process_join_together_when_all_of_them_are_warm(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, **{"num.stream.threads": "2"})
-    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+@pytest.mark.parametrize(("threads", "name"), [(2, "p1"), (3, "p1"), (4, "o1")])
+def test_threads_of_a_process_join_together_when_all_of_them_are_warm(
+    threads: int, name: str, tmp_path: Path
+) -> None:
+    """Of three, two have no task: they wait for the first. Four take all tasks there are."""
+    scene = scene_of(tmp_path, **{"num.stream.threads": str(threads)})
+    first, comes = scene.process("p0"), scene.process(name, newcomer=True)
     first.start()
 
     def run(*processes: SimulatedProcess, for_ms: int) -> None:
         for _ in range(for_ms // 50):
             for process in processes:
-                process.step(1)
+                for index in range(1, threads):
+                    process.step(index)
             scene.run(*processes, for_ms=50)
 
     run(first, for_ms=4000)
-    comes.start()
+    whole = {f"0_{number}" for number in range(PARTITIONS)}
+
+    def shared_out() -> bool:
+        here, there = set(running_tasks(comes)), set(running_tasks(first))
+        return members(scene) == 2 * threads and here | there == whole and not here & there
+
     with capture_logs() as lines:
+        comes.start()
         for _ in range(400):
             run(first, comes, for_ms=50)
-            if len(running_tasks(comes)) == PARTITIONS // 2:
+            if shared_out():
                 break
 
-    assert len(told(lines, JOINS)) == 2
-    joins = lines.index(told(lines, JOINS)[0])
-    taken_over = told(lines[joins:], "standby takes over")
-    assert len(taken_over) == PARTITIONS // 2
-    assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
+    assert {line["why"] for line in told(lines, JOINS)} == {"warm"}
+    taken_over = {
+        line["task"]: line["remaining_records"] for line in told(lines, "standby takes over")
+    }
+    assert taken_over.keys() == set(running_tasks(comes)) != set()
+    assert max(taken_over.values()) <= ENOUGH
 
 
 def test_what_stands_still_anyway_is_not_warmed_up_for(tmp_path: Path) -> None:
@@ -212,20 +224,74 @@ def test_a_process_whose_changelogs_are_not_read_joins_after_the_task_timeout(
     assert 5 <= joined["seconds"] <= 7
 
 
-def test_a_warm_up_outlasts_a_broker_that_does_not_answer(tmp_path: Path) -> None:
+def test_a_warm_up_outlasts_brokers_that_do_not_answer(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
     first.start()
     scene.run(first, for_ms=3000)
-    comes.start()
+    held_up(scene, is_held=True)
     with capture_logs() as lines:
-        scene.run(first, comes, for_ms=100)
+        comes.start()
+        scene.run(first, comes, for_ms=500)
         for call in ("describe_group", "offset_ranges", "committed_offsets"):
             scene.application.faults.fail_next(call, RetriableClientError("no answer"))
+        scene.run(first, comes, for_ms=3000)
+        scene.application.broker.go_away(4000)
+        scene.run(first, comes, for_ms=6000)
+        assert members(scene) == 1
+        held_up(scene, is_held=False)
         run_until_joined(scene, comes, first)
         scene.run(first, comes, for_ms=1000)
 
     assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+    assert told(lines, "the group can't be looked at before joining it")
+
+
+def test_a_warm_up_ends_though_an_input_can_not_be_asked_for_where_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    ask = SimulatedAdmin.offset_ranges
+
+    def of_changelogs(
+        self: SimulatedAdmin, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        if comes.running and any(topic == "in" for topic, _ in partitions):
+            raise RetriableClientError("no leader")
+        return ask(self, partitions)
+
+    monkeypatch.setattr(SimulatedAdmin, "offset_ranges", of_changelogs)
+    comes.newcomer = False
+    with capture_logs() as lines:
+        comes.start()
+        run_until_joined(scene, comes, first)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+
+
+def test_a_warm_up_ends_when_another_topology_takes_the_group_over(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    scene.application.broker.create_topic("other", PARTITIONS)
+    other = scene.application.process("p9", topology=reading("other", "others"))
+    first.start()
+    scene.run(first, for_ms=3000)
+    held_up(scene, is_held=True)
+    with capture_logs() as lines:
+        comes.start()
+        scene.run(first, comes, for_ms=500)
+        first.stop(leave_group=True)
+        other.start()
+        for _ in range(100):
+            scene.run(comes, other, for_ms=50)
+            if told(lines, "standing by: another topology runs"):
+                break
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["another topology is in the group"]
+    assert told(lines, "standing by: another topology runs")
 
 
 def test_a_process_that_dies_as_it_warms_up_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ _COMMITS_SELDOM_MS = 2000
 """With longer commit intervals it would take too long to tell who is alive."""
 _STANDS_AFTER_MS = 5000
 """How long nobody of the group commits, beyond the time between commits, when nobody processes."""
+_TRIES_MS = 2000
+"""How long the first look is tried."""
 _TOLD_EVERY_MS = 10_000
 _MARKERS = 100
 """What may lie behind the last record of a partition that is read to its end, markers mostly."""
@@ -80,6 +82,7 @@ class Arrival:
         self._is_free = self._seen_settled = False
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
+        self._silent: list[GroupMember] = []
         self._asked_ms = self._failure_told_ms = float("-inf")
 
     @property
@@ -141,15 +144,16 @@ class Arrival:
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        silent: list[GroupMember] = []
-        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
-        if (watched and not self._is_free) or (self._warm_up.lasts and due and group.settled):
+        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self._warm_up.lasts
+        asks = (watched and not self._is_free) or (due and group.settled)
+        if asks:
             self._asked_ms = now_ms
-            silent = self._silent(now_ms, group)
+            self._silent = self._silent_ones(now_ms, group)
         if of_another_topology(group.members, self._parts.plan.reads, ()):
             self._warm_up.end(now_ms, "another topology is in the group")
         else:
-            present = [member for member in group.members if member not in silent]
+            gone = {member.member_id for member in self._silent}
+            present = [member for member in group.members if member.member_id not in gone]
             self._warm_up.look(now_ms, present)
         self._seen_settled |= group.settled
         if not group.settled:
@@ -160,12 +164,16 @@ class Arrival:
             now_ms - self._stands_since_ms >= self._standing_ms
         ):
             self._warm_up.end(now_ms, "nobody processes what is to come")
-        return not watched or self._is_free or self._is_calm(now_ms, silent)
+        if asks and watched:
+            return self._is_calm(now_ms, self._silent)
+        return self._is_free or not watched
 
     def _goes_on_after(self, now_ms: float, error: StreamsError) -> bool:
         """Go on with a warm-up where the group can't be looked at; who has none joins."""
         self._stands_since_ms = None
         if not self._warm_up.lasts:
+            if now_ms - self._began_ms < _TRIES_MS:
+                return False
             self._warm_up.end(now_ms, str(error))
             return True
         self._warm_up.go_on(now_ms)
@@ -174,7 +182,7 @@ class Arrival:
             _log.warning(
                 "the group can't be looked at before joining it", thread=self._name, why=str(error)
             )
-        return self._is_free
+        return self._is_free or now_ms - self._began_ms >= self._looking_ms
 
     def _is_in(self, group: GroupDescription) -> bool:
         """Return whether the group knows this process, and keeps its partitions for it."""
@@ -188,7 +196,7 @@ class Arrival:
             return everybody or now_ms - self._began_ms >= self._looking_ms
         return self._has_waited(now_ms, silent)
 
-    def _silent(self, now_ms: float, group: GroupDescription) -> list[GroupMember]:
+    def _silent_ones(self, now_ms: float, group: GroupDescription) -> list[GroupMember]:
         """Note what members have committed and what they have to read; return the silent ones."""
         admin = self._parts.admin
         held = sorted(at for member in group.members for at in member.partitions)

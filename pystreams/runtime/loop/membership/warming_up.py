@@ -50,6 +50,7 @@ class WarmUp:
         self._enough = parts.settings.acceptable_recovery_lag
         self._began_ms = self._tell_at_ms = self._nearer_ms = 0.0
         self._share: set[TaskId] = set()
+        self._before: set[TaskId] = set()
         self._least: dict[TaskId, int] = {}
         self._left: int | None = None
         self._joins_now = False
@@ -79,15 +80,15 @@ class WarmUp:
                 return
             self.lasts = True
             self._began_ms = self._tell_at_ms = self._nearer_ms = now_ms
-        # Who seems to have died and has not, changes shares for a moment only.
-        kept, self._share = share | self._share, share
-        self._standbys.keep(kept)
+        self._before, self._share = self._share, share
         self.go_on(now_ms)
 
     def go_on(self, now_ms: float) -> None:
         """See how far it is; also where the group can't be looked at."""
         if not self.lasts:
             return
+        # Who seems to have died and has not, changes shares for a moment only.
+        self._standbys.keep(self._share | self._before)
         behind = self._standbys.behind(self._share)
         known = {task_id: lag for task_id, lag in behind.items() if lag is not None}
         self._left = sum(known.values()) if len(known) == len(behind) else None
