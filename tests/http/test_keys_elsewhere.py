@@ -119,7 +119,7 @@ def _clients(instances: list[Served]) -> list[Client]:
     return [
         Client(instance.url, asks_owners=asks_owners)
         for instance in instances
-        for asks_owners in (False, True)
+        for asks_owners in (False, None, True)
     ]
 
 

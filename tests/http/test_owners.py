@@ -73,7 +73,7 @@ def test_owners_are_asked_over_tls_with_the_token_of_the_request(
     clients = [
         Client(application.url, token=TOKEN, tls=tls, asks_owners=asks_owners)
         for application in two
-        for asks_owners in (False, True)
+        for asks_owners in (False, None, True)
     ]
 
     def all_answer() -> bool:
