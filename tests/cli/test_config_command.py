@@ -56,7 +56,10 @@ def test_one_key_is_explained_in_any_form(form: str) -> None:
     ("key", "told"),
     [
         ("cache.max.bytes.buffering", "statestore.cache.max.bytes\n"),
-        ("max.warmup.replicas", "Not supported: a process that comes warms up all that comes to it"),
+        (
+            "max.warmup.replicas",
+            "Not supported: a process that comes warms up all that comes to it",
+        ),
         ("rack.aware.assignment.non_overlap_cost", "Not supported: rack-aware"),
         ("built.in.metrics.version", "Accepted without effect"),
     ],
