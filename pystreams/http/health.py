@@ -91,9 +91,9 @@ class Health:
         warming = [each for each in self._streams.metadata_for_local_threads() if each.warms_up]
         if not warming:
             return ""
-        lags = [task.lag_records for each in warming for task in each.standby_tasks]
         told = "it warms up its tasks before it joins the group; others process them"
-        if not lags or None in lags:
+        lefts = [each.warm_up_records for each in warming]
+        if None in lefts:
             return told
-        left = sum(lag for lag in lags if lag is not None)
+        left = sum(records for records in lefts if records is not None)
         return f"{told}: {left} changelog records left at most"

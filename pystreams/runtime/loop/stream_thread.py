@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import StreamsError, TaskMigratedError, as_streams_error
@@ -158,8 +159,9 @@ class StreamThread:
     def metadata(self) -> ThreadMetadata:
         """Return what it and its tasks are doing."""
         limit_ms = self._settings.membership.max_poll_interval_ms
-        emptied_ms, warms_up = self._timing.emptied_ms, self._arrival.warms_up
-        return self._report.metadata(self.name, limit_ms, emptied_ms, warms_up=warms_up)
+        found = self._report.metadata(self.name, limit_ms, self._timing.emptied_ms)
+        warm_up = self._arrival.warm_up
+        return replace(found, warms_up=warm_up.lasts, warm_up_records=warm_up.left)
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
@@ -348,7 +350,6 @@ class StreamThread:
             to_be_replaced: Whether it stays in the group until `give_up_place`.
         """
         steps: list[Callable[[], None]] = [
-            self._arrival.give_up,
             self._last_commit,
             self._abort_all,
             self._manager.close_all,

@@ -55,7 +55,7 @@ class Deploys:
             "commit.interval.ms": 100,
         }
         self._servers = broker.bootstrap_servers
-        self._starts = 0
+        self._starts = self._files = 0
         self._admin = ConfluentClients(StreamsConfig.of(self._settings)).admin()
 
     def run(self, code: str, *, partition: int = 0, guarantee: str = "exactly_once_v2") -> None:
@@ -79,7 +79,10 @@ class Deploys:
         wait_until(lambda: not self._admin.group_members(self.name), "nobody is in the group")
 
     def file(self, code: str) -> str:
-        file = self._directory / "orders.py"
+        # Python tells files by size and second: one of its own for each text.
+        self._files += 1
+        file = self._directory / f"version-{self._files}" / "orders.py"
+        file.parent.mkdir()
         head = HEAD.replace('"in"', repr(self._topics["in"]))
         file.write_text(head + self._named(code))
         return str(file)

@@ -220,7 +220,7 @@ def test_a_process_whose_changelogs_are_not_read_joins_after_the_task_timeout(
         run_until_joined(scene, comes, first)
 
     [joined] = told(lines, JOINS)
-    assert joined["why"] == "no nearer to the end for task.timeout.ms"
+    assert joined["why"] == "a task comes no nearer to its end for task.timeout.ms"
     assert 5 <= joined["seconds"] <= 7
 
 
@@ -245,6 +245,54 @@ def test_a_warm_up_outlasts_brokers_that_do_not_answer(tmp_path: Path) -> None:
 
     assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
     assert told(lines, "the group can't be looked at before joining it")
+
+
+def test_an_outage_that_is_longer_than_the_task_timeout_ends_no_warm_up(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, **{"task.timeout.ms": "3000"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    held_up(scene, is_held=True)
+    with capture_logs() as lines:
+        comes.start()
+        scene.run(first, comes, for_ms=500)
+        scene.application.broker.go_away(8000)
+        scene.run(comes, for_ms=7500)
+        assert members(scene) <= 1
+        held_up(scene, is_held=False)
+        scene.run(first, comes, for_ms=5000)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+
+
+def test_a_thread_without_tasks_that_can_not_look_spoils_no_warm_up_of_its_process(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"num.stream.threads": "3"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+
+    def run(*processes: SimulatedProcess, for_ms: int) -> None:
+        for _ in range(for_ms // 50):
+            for process in processes:
+                process.step(2)
+                process.step(1)
+            scene.run(*processes, for_ms=50)
+
+    run(first, for_ms=4000)
+    held_up(scene, is_held=True)
+    with capture_logs() as lines:
+        comes.start()
+        run(first, comes, for_ms=4000)
+        for _ in range(6):
+            scene.application.faults.fail_next("describe_group", RetriableClientError("no answer"))
+        run(first, comes, for_ms=3000)
+        assert members(scene) == 3
+        held_up(scene, is_held=False)
+        run(first, comes, for_ms=6000)
+
+    assert members(scene) == 6
+    assert {line["why"] for line in told(lines, JOINS)} == {"warm"}
 
 
 def test_a_warm_up_ends_though_an_input_can_not_be_asked_for_where_it_ends(
@@ -361,7 +409,11 @@ def test_what_was_warmed_up_and_did_not_come_is_let_go(tmp_path: Path) -> None:
 def test_with_the_consumer_protocol_a_process_joins_at_once(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     scene.application = type(scene.application)(
-        tmp_path / "incremental", "exactly_once", partitions=PARTITIONS, incremental=True
+        tmp_path / "incremental",
+        "exactly_once",
+        partitions=PARTITIONS,
+        incremental=True,
+        acceptable_recovery_lag=ENOUGH,
     )
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
     first.start()

@@ -58,6 +58,9 @@ class Arrival:
     Args:
         see: Told of each look.
         warm_up: What is to come to the thread.
+
+    Attributes:
+        warm_up: The same.
     """
 
     def __init__(
@@ -67,7 +70,8 @@ class Arrival:
         see: Callable[[GroupDescription], None],
         warm_up: WarmUp,
     ) -> None:
-        self._name, self._see, self._warm_up = name, see, warm_up
+        self.warm_up = warm_up
+        self._name, self._see = name, see
         self._parts, self._clock = parts, parts.clock
         settings = parts.settings
         self._looks = settings.membership.static
@@ -79,7 +83,7 @@ class Arrival:
         self._join: Callable[[], None] | None = None
         self._began_ms = self._look_at_ms = 0.0
         self._waits_since_ms: float | None = None
-        self._is_free = self._seen_settled = False
+        self._is_free = self._seen_settled = self._has_judged = False
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
         self._silent: list[GroupMember] = []
@@ -89,11 +93,6 @@ class Arrival:
     def waits(self) -> bool:
         """Whether the thread has asked to join, and does not yet."""
         return self._join is not None
-
-    @property
-    def warms_up(self) -> bool:
-        """Whether it waits for that; any thread may ask."""
-        return self._warm_up.lasts
 
     def join(self, join: Callable[[], None]) -> None:
         """Join the group by this function: at once, or from within `go_on`."""
@@ -114,16 +113,11 @@ class Arrival:
         if now_ms >= self._look_at_ms:
             self._is_free = self._look(now_ms)
             now_ms = self._clock.monotonic_ms()  # Answers may have taken long.
-            soon = self._warm_up.is_soon_known
+            soon = self.warm_up.is_soon_known
             self._look_at_ms = now_ms + (_LOOK_SOON_MS if soon else _LOOK_EVERY_MS)
-        if self._is_free and self._warm_up.is_over(now_ms):
+        if self._is_free and self.warm_up.is_over(now_ms):
             self._join = None
             join()
-
-    def give_up(self) -> None:
-        """Note that the thread ends, and never joins: others of the process do not wait for it."""
-        self._join = None
-        self._warm_up.end(self._clock.monotonic_ms(), "the thread ends, and does not join")
 
     # ------------------------------------------------------------------ inside
 
@@ -133,56 +127,67 @@ class Arrival:
             group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
             self._see(group)
             if not group.members or self._is_in(group):
-                self._warm_up.end(now_ms, "nobody else has the tasks, or they are its own")
+                self.warm_up.end(now_ms, "nobody else has the tasks, or they are its own")
                 return True
             return self._judge(now_ms, group)
         except (RetriableClientError, BrokerNotAvailableError) as error:
             return self._goes_on_after(now_ms, error)
         except StreamsError as error:
-            self._warm_up.end(now_ms, str(error))
+            self.warm_up.end(now_ms, str(error))
             return True
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self._warm_up.lasts
+        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self.warm_up.lasts
         asks = (watched and not self._is_free) or (due and group.settled)
-        if asks:
-            self._asked_ms = now_ms
-            self._silent = self._silent_ones(now_ms, group)
+        answered = asks and self._ask_who_is_silent(now_ms, group)
         if of_another_topology(group.members, self._parts.plan.reads, ()):
-            self._warm_up.end(now_ms, "another topology is in the group")
+            self.warm_up.end(now_ms, "another topology is in the group")
         else:
             gone = {member.member_id for member in self._silent}
             present = [member for member in group.members if member.member_id not in gone]
-            self._warm_up.look(now_ms, present)
+            self.warm_up.look(now_ms, present)
+        self._has_judged = True
         self._seen_settled |= group.settled
-        if not group.settled:
+        if not (group.settled and self.warm_up.lasts):
             self._stands_since_ms = None
-            if not self._seen_settled and now_ms - self._began_ms >= _REBALANCE_MS:
-                self._warm_up.end(now_ms, "the group begins, perhaps: it does not share out")
-        elif self._stands_since_ms is not None and (
+        if self._stands_since_ms is not None and (
             now_ms - self._stands_since_ms >= self._standing_ms
         ):
-            self._warm_up.end(now_ms, "nobody processes what is to come")
-        if asks and watched:
+            self.warm_up.end(now_ms, "nobody processes what is to come")
+        if not self._seen_settled and now_ms - self._began_ms >= _REBALANCE_MS:
+            self.warm_up.end(now_ms, "the group begins, perhaps: it does not share out")
+        if answered and watched:
             return self._is_calm(now_ms, self._silent)
-        return self._is_free or not watched
+        return self._is_free or not watched or now_ms - self._began_ms >= self._looking_ms
+
+    def _ask_who_is_silent(self, now_ms: float, group: GroupDescription) -> bool:
+        """Note which members are silent; return whether the brokers tell."""
+        self._asked_ms = now_ms
+        try:
+            self._silent = self._silent_ones(now_ms, group)
+        except (RetriableClientError, BrokerNotAvailableError) as error:
+            self._stands_since_ms = None
+            self._tell(now_ms, error)
+            return False
+        return True
 
     def _goes_on_after(self, now_ms: float, error: StreamsError) -> bool:
-        """Go on with a warm-up where the group can't be looked at; who has none joins."""
+        """Go on with a warm-up where the group can't be looked at; who never could joins."""
         self._stands_since_ms = None
-        if not self._warm_up.lasts:
-            if now_ms - self._began_ms < _TRIES_MS:
-                return False
-            self._warm_up.end(now_ms, str(error))
+        if not self._has_judged and now_ms - self._began_ms >= _TRIES_MS:
+            self.warm_up.end(now_ms, str(error))
             return True
-        self._warm_up.go_on(now_ms)
-        if now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
+        self.warm_up.go_on(now_ms, answered=False)
+        self._tell(now_ms, error)
+        return self._is_free or now_ms - self._began_ms >= self._looking_ms
+
+    def _tell(self, now_ms: float, error: StreamsError) -> None:
+        if self._has_judged and now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
             self._failure_told_ms = now_ms
             _log.warning(
                 "the group can't be looked at before joining it", thread=self._name, why=str(error)
             )
-        return self._is_free or now_ms - self._began_ms >= self._looking_ms
 
     def _is_in(self, group: GroupDescription) -> bool:
         """Return whether the group knows this process, and keeps its partitions for it."""

@@ -17,7 +17,9 @@ Source: Kafka Streams' `HighAvailabilityTaskAssignor`, its warm-up replicas.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
@@ -30,7 +32,38 @@ from pystreams.topology.plan.partition_plan import partitions_of_tasks
 _log = get_logger("pystreams.thread")
 
 _TOLD_EVERY_MS = 10_000
+_WARM_FOR_MS = 60_000
 _KNOWN_AFTER_MS = 1_000
+
+
+@dataclass(slots=True)
+class _Nearer:
+    """How a task comes nearer to its end.
+
+    Attributes:
+        since_ms: When it last came nearer (ms).
+        least: What it had to restore at the least since it was made; None before that is known.
+        warm_ms: When it was last warm (ms).
+    """
+
+    since_ms: float
+    least: int | None = None
+    warm_ms: float = -math.inf
+
+    def note(self, now_ms: float, lag: int | None, enough: int) -> None:
+        """Note how much there is to restore."""
+        if lag is None:
+            return
+        if lag <= enough:
+            self.since_ms = self.warm_ms = now_ms
+        if self.least is None or lag < self.least:
+            self.least, self.since_ms = lag, now_ms
+        elif lag > 2 * self.least + enough:  # It was made anew, or its owner writes much at a time.
+            self.least = lag
+
+    def is_warm(self, now_ms: float) -> bool:
+        """Return whether it was near enough lately: its owner may write much at each commit."""
+        return now_ms - self.warm_ms <= _WARM_FOR_MS
 
 
 class WarmUp:
@@ -40,19 +73,21 @@ class WarmUp:
         standbys: What follows the changelogs.
 
     Attributes:
-        lasts: Whether there is one, and it is not over.
+        lasts: Whether there is one, and it is not over; any thread may look.
+        left: How many records are left to restore, at most; None if that is not known.
     """
 
     def __init__(self, name: str, index: int, parts: ThreadParts, standbys: StandbyTasks) -> None:
         self.lasts = False
+        self.left: int | None = None
         self._name, self._parts, self._standbys = name, parts, standbys
         self._own = f"{parts.identity.group_instance_id}-{index}"
         self._enough = parts.settings.acceptable_recovery_lag
-        self._began_ms = self._tell_at_ms = self._nearer_ms = 0.0
+        self._began_ms = self._tell_at_ms = 0.0
+        self._seen_ms: float | None = None
         self._share: set[TaskId] = set()
         self._before: set[TaskId] = set()
-        self._least: dict[TaskId, int] = {}
-        self._left: int | None = None
+        self._nearer: dict[TaskId, _Nearer] = {}
         self._joins_now = False
         if parts.settings.membership.static:
             parts.warming.add(name)
@@ -61,7 +96,7 @@ class WarmUp:
     def is_soon_known(self) -> bool:
         """Whether it has just begun, and is about to be told how much there is to restore."""
         begun_ms = self._parts.clock.monotonic_ms() - self._began_ms
-        return self.lasts and self._left is None and begun_ms < _KNOWN_AFTER_MS
+        return self.lasts and self.left is None and begun_ms < _KNOWN_AFTER_MS
 
     def look(self, now_ms: float, members: Sequence[GroupMember]) -> None:
         """Follow what would come to this thread if its process joined these members now.
@@ -79,27 +114,38 @@ class WarmUp:
                 self._parts.warming.discard(self._name)
                 return
             self.lasts = True
-            self._began_ms = self._tell_at_ms = self._nearer_ms = now_ms
+            self._began_ms = self._tell_at_ms = self._seen_ms = now_ms
         self._before, self._share = self._share, share
         self.go_on(now_ms)
 
-    def go_on(self, now_ms: float) -> None:
-        """See how far it is; also where the group can't be looked at."""
-        if not self.lasts:
+    def go_on(self, now_ms: float, *, answered: bool = True) -> None:
+        """See how far it is.
+
+        Args:
+            now_ms: The monotonic clock's time (ms).
+            answered: Whether brokers answer: time without that does not count.
+        """
+        before_ms, self._seen_ms = self._seen_ms, now_ms
+        if not self.lasts or before_ms is None:
             return
         # Who seems to have died and has not, changes shares for a moment only.
         self._standbys.keep(self._share | self._before)
         behind = self._standbys.behind(self._share)
-        known = {task_id: lag for task_id, lag in behind.items() if lag is not None}
-        self._left = sum(known.values()) if len(known) == len(behind) else None
-        if self._left is not None and all(lag <= self._enough for lag in known.values()):
-            self._nearer_ms = now_ms
+        self.left = (
+            None if None in behind.values() else sum(map(int, filter(None, behind.values())))
+        )
+        waits_ms = 0.0 if answered and not self._parts.paused.is_set() else now_ms - before_ms
+        for task_id, lag in behind.items():
+            nearer = self._nearer.setdefault(task_id, _Nearer(now_ms))
+            nearer.since_ms += waits_ms
+            nearer.note(now_ms, lag, self._enough)
+        cold = [self._nearer[at] for at in behind if not self._nearer[at].is_warm(now_ms)]
+        if not cold:
             self._parts.warming.discard(self._name)
+        elif any(now_ms - at.since_ms >= self._parts.settings.task_timeout_ms for at in cold):
+            self.end(now_ms, "a task comes no nearer to its end for task.timeout.ms")
         else:
             self._parts.warming.add(self._name)
-            self._note_progress(now_ms, known)
-            if now_ms - self._nearer_ms >= self._parts.settings.task_timeout_ms:
-                self.end(now_ms, "no nearer to the end for task.timeout.ms")
         self._tell(now_ms, behind)
 
     def is_over(self, now_ms: float) -> bool:
@@ -120,7 +166,7 @@ class WarmUp:
             "warm-up over: joining the group",
             thread=self._name,
             why=why,
-            remaining_records=self._left,
+            remaining_records=self.left,
             seconds=round((now_ms - self._began_ms) / 1000, 1),
         )
 
@@ -157,24 +203,14 @@ class WarmUp:
             for found in changelogs.values()
         )
 
-    def _note_progress(self, now_ms: float, known: Mapping[TaskId, int]) -> None:
-        """Note when a task comes nearer to its end; one that begins anew is measured anew."""
-        if self._parts.paused.is_set():
-            self._nearer_ms = now_ms
-        for task_id, lag in known.items():
-            least = self._least.get(task_id)
-            if least is None or lag < least or lag > 2 * least + self._enough:
-                self._least[task_id] = lag
-                self._nearer_ms = now_ms
-
     def _tell(self, now_ms: float, behind: Collection[TaskId]) -> None:
-        if not self.lasts or now_ms < self._tell_at_ms + _KNOWN_AFTER_MS * (self._left is None):
+        if not self.lasts or now_ms < self._tell_at_ms + _KNOWN_AFTER_MS * (self.left is None):
             return
         self._tell_at_ms = now_ms + _TOLD_EVERY_MS
         _log.info(
             "warming up before joining the group",
             thread=self._name,
             tasks=[str(task_id) for task_id in sorted(behind)],
-            remaining_records=self._left,
+            remaining_records=self.left,
             acceptable_recovery_lag=self._enough,
         )

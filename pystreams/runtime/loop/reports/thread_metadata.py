@@ -64,6 +64,7 @@ class ThreadMetadata:
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
         standby_tasks: What it keeps warm for other processes, or before it joins the group.
         warms_up: Whether it has not joined the group yet, and restores what is to come to it.
+        warm_up_records: How many changelog records are left of that, at most; None if not known.
         awaited: As that of tasks; of the topics of global stores.
         emptied_ms: When its consumer last had nothing more to hand on, on the monotonic clock (ms):
             until then others' records may have come before those of a partition.
@@ -79,6 +80,7 @@ class ThreadMetadata:
     active_tasks: tuple[TaskMetadata, ...]
     standby_tasks: tuple[TaskMetadata, ...] = ()
     warms_up: bool = False
+    warm_up_records: int | None = None
     at_work: str = ""
     emptied_ms: float = inf
     restores_emptied_ms: float = inf

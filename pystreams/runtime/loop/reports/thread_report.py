@@ -77,12 +77,7 @@ class ThreadReport:
         self._next_in_turn = 0
 
     def metadata(
-        self,
-        thread_name: str,
-        max_poll_interval_ms: int,
-        emptied_ms: float,
-        *,
-        warms_up: bool,
+        self, thread_name: str, max_poll_interval_ms: int, emptied_ms: float
     ) -> ThreadMetadata:
         """Return what the thread and its tasks are doing; from any thread."""
         return ThreadMetadata(
@@ -92,7 +87,6 @@ class ThreadReport:
             active_tasks=self.tasks(),
             standby_tasks=self.standby_tasks(),
             at_work=self.at_work(),
-            warms_up=warms_up,
             emptied_ms=emptied_ms,
             restores_emptied_ms=self._restorer.told.emptied_ms,
             silent=frozenset(self._doubtful.silent.copy()),

@@ -189,17 +189,19 @@ class StandbyTasks:
         self.catching_up |= bool(self._wanted)
 
     def behind(self, task_ids: Collection[TaskId]) -> dict[TaskId, int | None]:
-        """Return how many offsets those of these tasks are behind that it keeps, or is to keep.
+        """Return how many records those of these tasks are behind that it keeps, or is to keep.
 
-        None before that is known. One that has read all that is committed is not behind.
+        Up to where their changelogs were told to end, transactions that are open left out; None
+        before that is known, and where a broker does not tell.
         """
         found: dict[TaskId, int | None] = {}
         for task_id in (self._wanted.keys() - self._in_use) & set(task_ids):
             found[task_id] = None
         for task_id in self.kept.keys() & set(task_ids):
-            standby = self.kept[task_id]
-            left = standby.awaited(self._restorer.next_offsets(task_id))
-            found[task_id] = standby.lag_records if left or not standby.ends else 0
+            ends = self.kept[task_id].ends
+            followed = self._restorer.next_offsets(task_id).items()
+            lags = [max(end - at, 0) for key, at in followed if (end := ends.get(key)) is not None]
+            found[task_id] = sum(lags) if len(lags) == len(followed) and ends else None
         return found
 
     def lags(self) -> Mapping[TaskId, int | None]:
