@@ -21,6 +21,8 @@ _SILENCE_MS = 42_000
 
 _CONSUMER_PROTOCOL_SESSION_MS = 45_000
 """Default of the broker's `group.consumer.session.timeout.ms`."""
+_CONSUMER_PROTOCOL_HEARTBEAT_MS = 5000
+"""Default of the broker's `group.consumer.heartbeat.interval.ms`."""
 
 _MAX_POLL_INTERVAL_MS = 300_000
 """Default of `consumer.max.poll.interval.ms`, as in Kafka."""
@@ -166,6 +168,18 @@ def heartbeat_interval_ms(overrides: Mapping[str, Any]) -> int:
     """Return how often a member sends a heartbeat (ms)."""
     default_ms = max(1, min(_HEARTBEAT_INTERVAL_MS, session_timeout_ms(overrides) // 3))
     return as_int(main_consumer(overrides).get("heartbeat.interval.ms", default_ms))
+
+
+def delivery_within_session_ms(overrides: Mapping[str, Any], protocol: GroupProtocol) -> int:
+    """Return how old a record may be when it is sent by whoever is still a member (ms).
+
+    When a member stood still, its last heartbeat may be an interval back, and have taken another.
+    """
+    session_ms = session_timeout_ms(overrides, protocol)
+    interval_ms = _CONSUMER_PROTOCOL_HEARTBEAT_MS
+    if protocol is GroupProtocol.CLASSIC:
+        interval_ms = heartbeat_interval_ms(overrides)
+    return max(session_ms - 2 * interval_ms, session_ms // 3)
 
 
 def max_poll_interval_ms(overrides: Mapping[str, Any]) -> int:

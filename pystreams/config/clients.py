@@ -27,6 +27,7 @@ from pystreams.config.buffer_shares import input_share, output_share
 from pystreams.config.client_overrides import (
     acknowledged_by_all,
     as_int,
+    delivery_within_session_ms,
     heartbeat_interval_ms,
     is_shared,
     main_consumer,
@@ -139,9 +140,13 @@ def producer_config(
         # As in Java: who asks for fewer acknowledgements gives idempotence up.
         result["enable.idempotence"] = False
     result |= own
+    if "message.timeout.ms" in result:  # librdkafka has two names for it.
+        result["delivery.timeout.ms"] = result.pop("message.timeout.ms")
     result["partitioner"] = "murmur2_random"
     if transactional_id is None:
         result.pop("transaction.timeout.ms", None)
+        if not config.processing_guarantee.exactly_once:
+            result["delivery.timeout.ms"] = _within_session(config, result)
         return result
     timeout_ms = transaction_timeout_ms(config.overrides)
     result["transactional.id"] = transactional_id
@@ -161,6 +166,18 @@ def producer_config(
 def admin_config(config: StreamsConfig, *, client_id: str | None = None) -> dict[str, Any]:
     """Return librdkafka's configuration of the admin client."""
     return _shared(config, client_id) | translated(config.overrides, "admin.")
+
+
+def _within_session(config: StreamsConfig, producer: Mapping[str, Any]) -> int:
+    """Return `delivery.timeout.ms` of a producer without transactions.
+
+    In a process that stood still for longer than its session, the client throws away first what is
+    older, and then sends: others may have logged newer records meanwhile.
+    """
+    limit_ms = delivery_within_session_ms(config.overrides, config.group_protocol)
+    wanted_ms = as_int(producer["delivery.timeout.ms"]) or limit_ms  # To librdkafka 0 is no limit.
+    # librdkafka refuses to start when records would not leave in time.
+    return max(min(wanted_ms, limit_ms), int(float(producer["linger.ms"])) + 1)
 
 
 def _without_group(

@@ -207,6 +207,33 @@ def test_timeouts_of_a_transactional_producer_fit_into_the_transaction() -> None
     assert producer["socket.timeout.ms"] == 9_900
 
 
+@pytest.mark.parametrize(
+    ("overrides", "protocol", "delivery_ms"),
+    [
+        ({}, "classic", 41_500),
+        ({"consumer.session.timeout.ms": "6000"}, "classic", 5000),
+        (
+            {"consumer.session.timeout.ms": 6000, "consumer.heartbeat.interval.ms": 2500},
+            "classic",
+            2000,
+        ),
+        ({}, "consumer", 35_000),
+        ({"producer.delivery.timeout.ms": 600_000}, "classic", 41_500),
+        ({"producer.delivery.timeout.ms": 0}, "classic", 41_500),
+        ({"producer.delivery.timeout.ms": 3000}, "classic", 3000),
+        ({"producer.message.timeout.ms": 600_000}, "classic", 41_500),
+        ({"producer.linger.ms": "50000.5"}, "classic", 50_001),
+    ],
+)
+def test_without_transactions_no_record_is_sent_past_the_session(
+    overrides: dict[str, object], protocol: str, delivery_ms: int
+) -> None:
+    producer = clients.producer_config(config({"group.protocol": protocol, **overrides}))
+
+    assert producer["delivery.timeout.ms"] == delivery_ms
+    Producer(producer | QUIET)
+
+
 def test_security_goes_to_every_client() -> None:
     made = config(
         {

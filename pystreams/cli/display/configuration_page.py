@@ -57,8 +57,10 @@ Where nothing is set the clients get: consumers `auto.offset.reset` earliest, `q
 42 s); producers `queue.buffering.max.kbytes`, their part of
 `output.buffer.max.bytes`, `linger.ms` 20 (Kafka Streams: 100),
 `batch.size` 1 MiB (or what the smallest `max.message.bytes` of the topics they write to is, if that
-is less), `acks` all, `delivery.timeout.ms` 120000, and under exactly-once
-`transaction.timeout.ms` 10000, which must not be shorter than `commit.interval.ms`."""
+is less), `acks` all, `delivery.timeout.ms` at least once two heartbeats less than the session
+(41500; with the consumer protocol 35000), which is the most it may be (Kafka Streams: 120000), and
+under exactly-once `transaction.timeout.ms` 10000, which must not be shorter than
+`commit.interval.ms`, nor than `delivery.timeout.ms`."""
 
 
 def reference_page() -> str:

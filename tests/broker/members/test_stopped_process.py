@@ -24,6 +24,8 @@ from pystreams import StreamsBuilder, serdes
 held = Path({held!r})
 
 def maybe_wait(value):
+    if value.startswith("seen"):
+        held.with_name(value).touch()
     if value == "wait" and "WAITS" in os.environ:
         held.touch()
         while held.exists():
@@ -88,6 +90,65 @@ def test_a_process_that_was_stopped_past_its_session_logs_no_old_counts(
         stopped.stop()
 
     assert logged(broker, unique_name) == everything
+
+
+def test_records_that_wait_in_the_client_of_a_stopped_process_are_not_sent_past_its_session(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """Behind the new owner's they would be the newest, and the next restore would take them."""
+    source, file = create_topic(), tmp_path / "counts.py"
+    file.write_text(CODE.format(held=str(tmp_path / "held"), source=source))
+    servers = broker.bootstrap_servers
+    settings = {
+        "bootstrap.servers": servers,
+        "processing.guarantee": "at_least_once",
+        "consumer.session.timeout.ms": 10_000,
+        "statestore.cache.max.bytes": 0,
+    }
+    waits = {"commit.interval.ms": 300_000, "producer.linger.ms": 8000}
+    stopped_one, other_one, next_one = (
+        Application(unique_name, tmp_path / name, file, settings | own)
+        for name, own in (
+            ("stopped", waits),
+            ("other", {"commit.interval.ms": 200}),
+            ("next", {"commit.interval.ms": 200}),
+        )
+    )
+    for application in (stopped_one, other_one, next_one):
+        application.directory.mkdir()
+    admin, partition = AdminClient({"bootstrap.servers": servers}), (source, 0)
+
+    with stopped_one, other_one, next_one:
+        stopped = stopped_one.start()
+        stopped.wait_for("task running")
+        seen = ["seen-first", "seen-second"]
+        for name in seen:  # The first is handed to the client before the second is read.
+            produce(servers, source, [(b"k", b"v")] * BEFORE + [(b"k", name.encode())])
+            stopped.wait_until((tmp_path / name).exists, "the records, counted")
+        os.killpg(stopped.process.pid, signal.SIGSTOP)
+        assert logged(broker, unique_name) == 0
+        other = other_one.start()
+        produce(servers, source, [(b"k", b"v")] * AFTER)
+        everything = 2 * (BEFORE + 1) + AFTER
+        other.wait_until(lambda: logged(broker, unique_name) == everything, "the other's counts")
+        os.killpg(stopped.process.pid, signal.SIGCONT)
+        stopped.wait_for("joining the group again", "partitions lost")
+        stopped.kill()
+        other.wait_until(
+            lambda: committed_offsets(admin, unique_name).get(partition) == everything,
+            "all of it, committed",
+        )
+        other.kill()
+
+        after = next_one.start()
+        produce(servers, source, [(b"k", b"v")])
+        after.wait_until(
+            lambda: committed_offsets(admin, unique_name).get(partition) == everything + 1,
+            "one more, counted on what was restored",
+        )
+        after.stop()
+
+    assert logged(broker, unique_name) >= everything + 1
 
 
 def logged(broker: DevelopmentBroker, application_id: str) -> int:

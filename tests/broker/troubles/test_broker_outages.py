@@ -18,6 +18,7 @@ from pystreams.broker.network import is_port_free
 from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import NOT_IN_TIME, Application, Running
+from tests.broker.conftest import CreateTopic
 from tests.broker.exactly_once.arena import PARTITIONS, SUBTOPOLOGY_OF_STORE, Arena, Waiting
 from tests.broker.exactly_once.test_kill import (
     check_at_least_once,
@@ -25,8 +26,14 @@ from tests.broker.exactly_once.test_kill import (
     check_stores,
 )
 from tests.broker.programs import write_counts
-from tests.broker.reading import create_topics, produce, read_all, values_by_key
-from tests.broker.troubles.request_proxy import RequestProxy
+from tests.broker.reading import (
+    committed_offsets,
+    create_topics,
+    produce,
+    read_all,
+    values_by_key,
+)
+from tests.broker.troubles.request_proxy import PRODUCE, RequestProxy
 from tests.broker.waiting import wait_until
 from tests.ports import ports_in_a_row
 from tests.runtime.adapters.application import answer_of
@@ -291,6 +298,40 @@ def test_members_find_together_again_after_a_broker_stood_still_and_was_put_out_
 
     check_at_least_once(arena.outputs(), feed.rounds)
     check_stores(arena)
+
+
+def test_brokers_that_take_no_record_for_longer_than_a_session_cost_at_least_once_none(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """No handler is asked: the records are read again, and processed as often as it takes."""
+    proxy = RequestProxy(broker.bootstrap_servers)
+    source, output = create_topic(), create_topic()
+    file = write_counts(tmp_path, source, output)
+    settings = {
+        "bootstrap.servers": proxy.bootstrap_servers,
+        "processing.guarantee": "at_least_once",
+        "production.exception.handler": "continue",
+        "commit.interval.ms": 200,
+        "consumer.session.timeout.ms": 6000,
+        "statestore.cache.max.bytes": 0,
+    }
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    with Application(unique_name, tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_for("task running")
+        proxy.keep_next(PRODUCE, 1_000_000)
+        produce(broker.bootstrap_servers, source, [(b"k", bytes(8))] * 10)
+        running.wait_for("transaction aborted, going on from the last commit", count=2)
+        proxy.keep_next(PRODUCE, 0)
+        running.wait_until(
+            lambda: committed_offsets(admin, unique_name).get((source, 0)) == 10, "a commit"
+        )
+        running.stop()
+    proxy.close()
+
+    assert not running.lines("joining the group again")
+    counts = values_by_key(read_all(broker.bootstrap_servers, output))[b"k"]
+    assert counts[-1] >= 10
 
 
 def test_first_signal_ends_an_application_whose_broker_no_longer_answers(
