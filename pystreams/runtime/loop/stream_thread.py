@@ -49,6 +49,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
+from pystreams.runtime.tasks.foreign_records import ForeignRecords
 from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import restorer_of_thread
 from pystreams.runtime.tasks.standstill_guard import Membership
@@ -95,7 +96,10 @@ class StreamThread:
         )
         self._restorer = restorer_of_thread(self.name, parts)
         self._manager = TaskManager(parts, lambda: self._consumer, self._producers, self._restorer)
-        self._committer = Committer(lambda: self._consumer, self._producers, self._concurrent)
+        foreign = ForeignRecords(parts.clients, f"{self.name}-foreign-records")
+        self._committer = Committer(
+            lambda: self._consumer, self._producers, self._concurrent, foreign
+        )
         self._timing = LoopTiming(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(
             manager=self._manager,

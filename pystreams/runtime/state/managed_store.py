@@ -66,6 +66,21 @@ class RebuildReason:
         return cls("not to be trusted", why, last_offset)
 
 
+@dataclass(frozen=True, slots=True)
+class UnexpectedOffsets:
+    """A piece of a changelog that holds more than its task has sent.
+
+    Attributes:
+        own_records: How many of its records the task has sent.
+        perhaps_own: Whether the others may be its own as well: it went back to a commit.
+    """
+
+    first: int
+    last: int
+    own_records: int
+    perhaps_own: bool
+
+
 class ManagedStore:
     """One store and its changelog.
 
@@ -91,6 +106,8 @@ class ManagedStore:
         logs_anew: Whether, once it is restored, all that it holds is to be logged anew (KEEP), or
             deleted from its changelog (EMPTY).
         identity: Which topic its offset is of.
+        unexpected: Where somebody else has written to its changelog, until that is undone.
+        logged_again: Whether what undoes it was sent, and is not yet committed.
     """
 
     def __init__(
@@ -116,6 +133,9 @@ class ManagedStore:
         self.rebuild_reason: RebuildReason | None = None
         self.logs_anew: ChangelogLossPolicy | None = None
         self.identity = ChangelogIdentity()
+        self.unexpected: UnexpectedOffsets | None = None
+        self.logged_again = self._went_back = False
+        self._sent_before = 0
         self.source = source
         self.reads_source = None if source is None else source.reads
         if not logged and self.reads_source is None:
@@ -207,6 +227,34 @@ class ManagedStore:
         self.damages = 0
         if self.checkpoint is not None:
             self.checkpoint.moved(last_offset)
+
+    def count_anew(self, *, went_back: bool = False) -> None:
+        """Expect of the changelog only what is sent from now on."""
+        if self.output is not None:
+            self._sent_before = self.output.sent_records
+            self._went_back |= went_back
+            self.logged_again = False
+
+    def look_for_others(self, last_offset: int) -> None:
+        """Note offsets up to that of the last record sent, which is about to be committed.
+
+        Without transactions those of one writer follow each other.
+        """
+        before, output = self.committed_offset(), self.output
+        assert output is not None, "a store that is logged has a buffer"
+        sent, went_back = output.sent_records - self._sent_before, self._went_back
+        if self.logged_again:
+            self.unexpected = None
+        self.count_anew()
+        self._went_back = False
+        if before is None or last_offset - before <= sent:
+            return
+        first, known = before + 1, self.unexpected
+        if known is not None:
+            # What lies between is its own, and was counted.
+            first, went_back = known.first, went_back or known.perhaps_own
+            sent += before - known.last + known.own_records
+        self.unexpected = UnexpectedOffsets(first, last_offset, sent, went_back)
 
     def was_restored_otherwise(self) -> bool:
         """Return whether it is of a time when `topology.optimization` said something else.

@@ -99,6 +99,7 @@ class ProcessorStateManager:
         restored = [managed.builder.name for managed in self._by_changelog.values()]
         self.positions = StorePositions(restored, fed_by_stores)
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
+        self._alone = not settings.environment.exactly_once
         self._bytes = StoreBytes(settings.ledger, measured)
         restorable = self._by_changelog.values()
         self._rebuilds = StoreRebuilds(task_id, settings, self._init)
@@ -200,6 +201,7 @@ class ProcessorStateManager:
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""
         managed = self._by_changelog[changelog]
+        managed.count_anew()
         meters, restore = managed.meters, partial(managed.restore, messages)
         if meters.debug:
             meters.timed(restore, meters.operation("restore"))
@@ -235,6 +237,7 @@ class ProcessorStateManager:
     def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
         """Note for good that a store holds what its changelog does, up to an offset or nothing."""
         managed = self._by_changelog[changelog]
+        managed.count_anew()
         if last_offset is not None:
             self._rebuilds.note_offset(managed, last_offset)
         managed.store.commit({} if last_offset is None else {changelog: last_offset})
@@ -293,6 +296,8 @@ class ProcessorStateManager:
                 continue
             last_offset = managed.reached_offset(next_offsets)
             if last_offset is not None:
+                if self._alone and managed.output is not None:
+                    managed.look_for_others(last_offset)
                 self._rebuilds.note_offset(managed, last_offset)
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
                 managed.committed(last_offset)
@@ -300,6 +305,14 @@ class ProcessorStateManager:
                 store.rollback()
         self.positions.committed()
         self.measure()
+
+    def with_unexpected_offsets(self) -> list[ManagedStore]:
+        """Return the stores to whose changelogs somebody else has written."""
+        return [
+            managed
+            for managed in self._stores.values()
+            if managed.unexpected is not None and not managed.logged_again
+        ]
 
     def rollback(self) -> None:
         """Drop everything written since the last commit, in stores and changelog buffers.
@@ -316,6 +329,7 @@ class ProcessorStateManager:
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
+                managed.count_anew(went_back=True)
             if holds_uncommitted and self.settings.environment.exactly_once:
                 self._rebuilds.ask_for(managed, "it can't go back to the last commit")
         self.positions.rolled_back()

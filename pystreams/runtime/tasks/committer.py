@@ -26,6 +26,7 @@ from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
+from pystreams.runtime.tasks.foreign_records import ForeignRecords
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 
 
@@ -57,6 +58,7 @@ class Committer:
 
     Args:
         concurrent: Runs several units at once.
+        foreign: Undoes what others have written to changelogs.
 
     Attributes:
         commits: Kafka commits that succeeded so far.
@@ -68,7 +70,9 @@ class Committer:
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
         concurrent: ConcurrentCalls,
+        foreign: ForeignRecords,
     ) -> None:
+        self._foreign = foreign
         self._consumer = consumer
         self._producers = producers
         self._concurrent = concurrent
@@ -131,6 +135,7 @@ class Committer:
         for task in unit.tasks:
             try:
                 task.post_commit()
+                self._foreign.undo(task, unit.producer)
             except TaskCorruptedError as error:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
         return failures

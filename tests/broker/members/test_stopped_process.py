@@ -38,6 +38,9 @@ source.map_values(maybe_wait).group_by_key(
     key_serde=serdes.STRING, value_serde=serdes.STRING
 ).count(name="counts")
 """
+NOTICED = (
+    "another process has written to the changelog of a task that runs here, after it stood still"
+)
 BEFORE, AFTER = 10, 63
 
 
@@ -149,6 +152,53 @@ def test_records_that_wait_in_the_client_of_a_stopped_process_are_not_sent_past_
         after.stop()
 
     assert logged(broker, unique_name) >= everything + 1
+
+
+def test_old_counts_that_come_late_all_the_same_are_undone_by_the_new_owner(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """As from a connection that had begun to take them, or a network that delivers them late."""
+    source, file, servers = create_topic(), tmp_path / "counts.py", broker.bootstrap_servers
+    file.write_text(CODE.format(held=str(tmp_path / "held"), source=source))
+    settings = {
+        "bootstrap.servers": servers,
+        "processing.guarantee": "at_least_once",
+        "commit.interval.ms": 200,
+        "statestore.cache.max.bytes": 0,
+    }
+    owner, next_one = (
+        Application(unique_name, tmp_path / name, file, settings) for name in ("owner", "next")
+    )
+    for application in (owner, next_one):
+        application.directory.mkdir()
+    admin, partition = AdminClient({"bootstrap.servers": servers}), (source, 0)
+
+    def committed(count: int) -> bool:
+        return committed_offsets(admin, unique_name).get(partition) == count
+
+    with owner, next_one:
+        running = owner.start()
+        running.wait_for("task running")
+        produce(servers, source, [(b"k", b"v")] * BEFORE)
+        running.wait_until(lambda: committed(BEFORE), "the counts, committed")
+        old = [(b"k", (1 + number).to_bytes(8, "big")) for number in range(3)]
+        produce(servers, f"{unique_name}-counts-changelog", old)
+        produce(servers, source, [(b"other", b"v")])
+        running.wait_until(lambda: committed(BEFORE + 1), "another key's count, committed")
+        (noticed,) = running.wait_for(NOTICED)
+        produce(servers, source, [(b"other", b"v")])
+        running.wait_until(lambda: committed(BEFORE + 2), "what comes behind")
+        running.kill()
+        after = next_one.start()
+        produce(servers, source, [(b"k", b"v")])
+        after.wait_until(lambda: committed(BEFORE + 3), "one more, counted on what was restored")
+        after.stop()
+
+    assert noticed["records"] == len(old)
+    assert noticed["task"] == "0_0"
+    assert len(running.lines(NOTICED)) == 1
+    assert not after.lines(NOTICED)
+    assert logged(broker, unique_name) == BEFORE + 1
 
 
 def logged(broker: DevelopmentBroker, application_id: str) -> int:

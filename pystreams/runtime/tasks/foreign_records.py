@@ -1,0 +1,140 @@
+"""Undoes what another process has written to the changelog of a task that runs here.
+
+Without transactions nothing refuses the records of a process that stood still, and that a network
+delivers late: old values behind newer ones, which the next restore would take for the newest. The
+offsets of a changelog that one process writes follow each other; so a commit whose last record lies
+further on than this task has sent tells that there are others (`ManagedStore.look_for_others`).
+These are read, and what the store holds of their keys is logged once more, behind them.
+
+Not noticed: what comes behind the last commit of a task, until it commits again. A start over the
+same state, or a task that goes back to that commit, restores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pystreams.errors import (
+    OffsetOutOfRangeError,
+    RetriableClientError,
+    StateStoreError,
+    TransactionAbortableError,
+)
+from pystreams.ids import TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.record import ProducedRecord, offset_of
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
+from pystreams.runtime.tasks.producers import StreamsProducer
+from pystreams.stores.contracts.state_store import can_be_dumped
+
+_POLL_RECORDS = 10_000
+_POLL_S = 0.2
+_POLLS_IN_VAIN = 12
+
+_log = get_logger("pystreams.tasks")
+
+
+class ForeignRecords:
+    """Looks after the changelogs of one thread's tasks.
+
+    Args:
+        client_id: How its consumer is called, which lives as long as it reads.
+    """
+
+    def __init__(self, clients: ClientFactory, client_id: str) -> None:
+        self._clients = clients
+        self._client_id = client_id
+
+    def undo(self, task: StreamTask, producer: StreamsProducer) -> None:
+        """Log again what others have overwritten, if anything; to be called after a commit.
+
+        Where that is not possible now it is tried again after the next commit.
+        """
+        for managed in task.state_manager.with_unexpected_offsets():
+            found = managed.unexpected
+            assert found is not None, "it has some"
+            try:
+                self._undo(task, managed, found, producer)
+            except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
+                _log.warning(
+                    "records of others in a changelog are not undone yet",
+                    task=str(task.task_id),
+                    changelog=str(managed.changelog),
+                    why=str(error),
+                )
+
+    def _undo(
+        self,
+        task: StreamTask,
+        managed: ManagedStore,
+        found: UnexpectedOffsets,
+        producer: StreamsProducer,
+    ) -> None:
+        changelog, output = managed.changelog, managed.output
+        assert changelog is not None, "a store that is logged has a changelog"
+        assert output is not None, "a store that is logged has a buffer"
+        count, times = self._read(changelog, found)
+        if count <= found.own_records:  # Marks of transactions have offsets, too.
+            managed.unexpected = None
+            return
+        can_be_undone = can_be_dumped(managed.store)
+        if not found.perhaps_own or not can_be_undone:
+            _log.warning(
+                "another process has written to the changelog of a task that runs here, "
+                "after it stood still",
+                task=str(task.task_id),
+                changelog=str(changelog),
+                records=count - found.own_records,
+                done="the present values are logged again"
+                if can_be_undone
+                else "nothing: write changelog_records() of the store, or restore may take them",
+            )
+        if not can_be_undone:
+            managed.unexpected = None
+            return
+        try:
+            output.records.extend(_present(managed, times))
+            producer.send([output])
+            producer.port.flush()
+        finally:
+            output.records.clear()
+        managed.logged_again = True
+
+    def _read(
+        self, changelog: TopicPartition, found: UnexpectedOffsets
+    ) -> tuple[int, dict[bytes, int]]:
+        """Return how many records lie at these offsets, and their keys with the last time (ms)."""
+        count, times, next_offset, in_vain = 0, dict[bytes, int](), found.first, 0
+        consumer = self._clients.restore_consumer(self._client_id)
+        try:
+            consumer.assign({changelog: next_offset})
+            while next_offset <= found.last:
+                batches = consumer.poll(_POLL_RECORDS, _POLL_S)
+                in_vain = 0 if batches else in_vain + 1
+                if in_vain > _POLLS_IN_VAIN:
+                    raise RetriableClientError(f"no broker gives records of {changelog}")
+                for _, messages, end in batches:
+                    for message in messages:
+                        next_offset = offset_of(message) + 1
+                        key = message.key()
+                        if next_offset <= found.last + 1 and key is not None:
+                            times[key] = message.timestamp()[1]
+                            count += 1
+                    next_offset = max(next_offset, end or 0)
+        except OffsetOutOfRangeError:  # They are deleted by now.
+            return 0, {}
+        finally:
+            consumer.close()
+        return count, times
+
+
+def _present(managed: ManagedStore, times: Mapping[bytes, int]) -> list[ProducedRecord]:
+    """Return what makes the changelog say of keys what the store holds."""
+    records = [record for record in managed.store.changelog_records() if record[0] in times]
+    held = {record[0] for record in records}
+    gone: list[ProducedRecord] = [
+        (key, None, time_ms, ()) for key, time_ms in times.items() if key not in held
+    ]
+    return gone + records

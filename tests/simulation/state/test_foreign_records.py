@@ -1,0 +1,126 @@
+"""Records that a process which stood still writes behind those of the new owner of its task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from pystreams import StreamsBuilder, TimeWindows, Topology, serdes
+from pystreams.errors import TransactionAbortableError
+from tests.simulation.applications import CHANGELOG, Application, counting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.record import ProducedRecord
+    from pystreams.testing.simulation import SimulatedProcess
+
+pytestmark = pytest.mark.simulation
+
+NOTICED = (
+    "another process has written to the changelog of a task that runs here, after it stood still"
+)
+
+
+def counting_windows() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    windows = stream.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1 << 40))
+    counts = windows.count(name="counts").to_stream(key_mapper=lambda key, _: key.key)
+    counts.to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return builder.build()
+
+
+def logged(app: Application) -> list[ProducedRecord]:
+    records = app.broker.log(CHANGELOG).committed_records()
+    return [
+        (each.message_key, each.message_value, each.timestamp_ms, each.message_headers)
+        for each in records
+    ]
+
+
+def started(app: Application, topology: Topology, *keys: str) -> SimulatedProcess:
+    process = app.process(topology=topology)
+    process.start()
+    app.feed(*keys)
+    app.run_until_processed(process)
+    return process
+
+
+def noticed(logs: list[Any]) -> list[int]:
+    return [each["records"] for each in logs if each["event"] == NOTICED]
+
+
+@pytest.mark.parametrize("topology", [counting, counting_windows])
+def test_old_counts_that_come_behind_newer_ones_are_undone(tmp_path: Path, topology: Any) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, topology(), "a", "b", "a", "a")
+    old = logged(app)[:2]
+    app.broker.append(*CHANGELOG, old)
+    with capture_logs() as logs:
+        app.feed("c")
+        app.run_until_processed(process)
+        app.feed("c")
+        app.run_until_processed(process)
+    process.crash()
+
+    assert noticed(logs) == [2]
+    other = app.process("p1", topology())
+    other.start()
+    app.feed("a", "b", "c")
+    app.run_until_processed(other)
+    assert app.outputs()[-3:] == [("a", 4), ("b", 2), ("c", 3)]
+    other.stop()
+
+
+def test_a_key_that_the_store_does_not_have_is_deleted_again(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, counting(), "a")
+    [(_, value, time_ms, headers)] = logged(app)
+    app.broker.append(*CHANGELOG, [(b"gone", value, time_ms, headers)])
+    app.feed("a")
+    app.run_until_processed(process)
+    process.stop()
+
+    assert set(app.broker.log(CHANGELOG).compacted()) == {b"a"}
+
+
+def test_what_can_not_be_undone_at_once_is_undone_after_the_next_commit(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, counting(), "a", "a", "a")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    app.broker.fetched_in_vain.add(CHANGELOG)
+    with capture_logs() as logs:
+        app.feed("b")
+        app.run_until_processed(process)
+        app.broker.append(*CHANGELOG, logged(app)[1:2])
+        app.feed("b")
+        app.run_until_processed(process)
+        app.broker.fetched_in_vain.clear()
+        assert not noticed(logs)
+        app.feed("b")
+        app.run_until_processed(process)
+    process.crash()
+
+    assert noticed(logs) == [2]
+    counts = app.broker.log(CHANGELOG).compacted()
+    assert {key: value[-1] for key, value in counts.items()} == {b"a": 3, b"b": 3}
+
+
+def test_the_records_of_one_process_are_not_taken_for_another_s(tmp_path: Path) -> None:
+    """Not after a restart, nor after it went back to its last commit."""
+    app = Application(tmp_path, "at_least_once")
+    with capture_logs() as logs:
+        process = started(app, counting(), "a", "b")
+        app.faults.fail_next("flush", TransactionAbortableError("a record was lost"))
+        app.feed("a", "c")
+        app.run_until_processed(process)
+        process.stop()
+        process.start()
+        app.feed("a", "c")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert not noticed(logs)
