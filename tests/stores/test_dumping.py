@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +18,8 @@ from pystreams import (
     Windowed,
     serdes,
 )
+from pystreams.record import ProducedRecord
+from pystreams.runtime.tasks.foreign_records import records_that_undo
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_segments.segments import segment_id_of
 from tests.stores.support import CHANGELOG, Home, Message
@@ -79,13 +81,8 @@ def live_entries(store: Any) -> dict[bytes, bytes]:
     return {key: value for key, value in entries.items() if not 0 <= segment_id_of(key) < oldest}
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", list(CASES))
-def test_restored_dump_is_the_store(kind: str, seed: int, tmp_path: Path) -> None:
-    builder, write = CASES[kind]
-    random = Random(seed)
-    home = Home(tmp_path / "first")
-    store: Any = home.open_builder(builder)
+def write_much(store: Any, write: Write, random: Random) -> None:
+    """Write, delete and commit, some of it late."""
     time = 0
     for _ in range(1500):
         time += random.randint(0, 3000)
@@ -96,19 +93,57 @@ def test_restored_dump_is_the_store(kind: str, seed: int, tmp_path: Path) -> Non
             store.commit({CHANGELOG: 1})
     store.commit({CHANGELOG: 2})
 
-    records = list(store.changelog_records())
-    copy: Any = Home(tmp_path / "second").open_builder(builder)
+
+def restored_from(records: Sequence[ProducedRecord], builder: StoreSpecBuilder, home: Home) -> Any:
+    store: Any = home.open_builder(builder)
     messages = [
         Message(key, value, message_offset=offset, timestamp_ms=timestamp)
         for offset, (key, value, timestamp, _) in enumerate(records)
     ]
     for first in range(0, len(messages), 100):
-        copy.restore(messages[first : first + 100])
+        store.restore(messages[first : first + 100])
+    return store
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", list(CASES))
+def test_restored_dump_is_the_store(kind: str, seed: int, tmp_path: Path) -> None:
+    builder, write = CASES[kind]
+    random = Random(seed)
+    home = Home(tmp_path / "first")
+    store: Any = home.open_builder(builder)
+    write_much(store, write, random)
+
+    records = list(store.changelog_records())
+    copy = restored_from(records, builder, Home(tmp_path / "second"))
 
     assert records
     assert list(copy.changelog_records()) == records
     if kind != "versioned":  # Whose rows may differ in tombstones that end nothing.
         assert live_entries(copy) == live_entries(store)
+    store.close()
+    copy.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", list(CASES))
+def test_old_records_that_come_late_are_undone_by_what_the_store_holds_of_their_keys(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    builder, write = CASES[kind]
+    random = Random(seed)
+    home = Home(tmp_path / "first")
+    store: Any = home.open_builder(builder)
+    write_much(store, write, random)
+    logged = list(home.changelog.records)
+    first = random.randrange(len(logged) - 50)
+    late = logged[first : first + 50]
+    times = {key: time for key, _, time, _ in late if key is not None}
+
+    undoing = records_that_undo(store, times)
+    copy = restored_from([*logged, *late, *undoing], builder, Home(tmp_path / "second"))
+
+    assert list(copy.changelog_records()) == list(store.changelog_records())
     store.close()
     copy.close()
 

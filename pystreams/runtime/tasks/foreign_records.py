@@ -27,7 +27,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
-from pystreams.stores.contracts.state_store import can_be_dumped
+from pystreams.stores.contracts.state_store import StateStore, can_be_dumped
 
 _POLL_RECORDS = 10_000
 _POLL_S = 0.2
@@ -95,7 +95,7 @@ class ForeignRecords:
             managed.unexpected = None
             return
         try:
-            output.records.extend(_present(managed, times))
+            output.records.extend(records_that_undo(managed.store, times))
             producer.send([output])
             producer.port.flush()
         finally:
@@ -130,9 +130,13 @@ class ForeignRecords:
         return count, times
 
 
-def _present(managed: ManagedStore, times: Mapping[bytes, int]) -> list[ProducedRecord]:
-    """Return what makes the changelog say of keys what the store holds."""
-    records = [record for record in managed.store.changelog_records() if record[0] in times]
+def records_that_undo(store: StateStore, times: Mapping[bytes, int]) -> list[ProducedRecord]:
+    """Return what makes a changelog say of some keys again what their store holds, committed.
+
+    Args:
+        times: The time (ms) of what is undone of each key, for those that the store has not.
+    """
+    records = [record for record in store.changelog_records() if record[0] in times]
     held = {record[0] for record in records}
     gone: list[ProducedRecord] = [
         (key, None, time_ms, ()) for key, time_ms in times.items() if key not in held

@@ -10,10 +10,10 @@ So a thread that finds that seconds have passed between two looks at the clock s
 the group has taken an offset commit of it, of the offsets that are committed: only from a member
 that has these partitions does it take one. A look is one a poll and one a run.
 
-What was handed to the client before it stood still is no longer sent by the client, which throws
-away what is older than its `delivery.timeout.ms`, two heartbeats less than a session, before it
-sends anything (`config.clients`). Not so what it had begun to write to a connection, or a network
-delivers late.
+What was handed to the client before it stood still is not this guard's: the client throws away
+what is older than its `delivery.timeout.ms`, two heartbeats less than a session, before it sends
+anything (`config.clients`). What it had begun to write to a connection, or a network keeps, comes
+late all the same, and is undone by the new owner (`foreign_records`).
 """
 
 from __future__ import annotations
