@@ -270,8 +270,8 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
-    def broker_setting(self, name: str) -> list[str]:
-        """Return a setting of each broker; none where one of them does not tell it."""
+    def broker_setting(self, name: str) -> list[str | None]:
+        """Return a setting of each broker; None for one that does not tell it in time."""
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.

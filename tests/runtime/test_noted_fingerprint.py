@@ -27,7 +27,7 @@ from pystreams.runtime.cluster.noted_fingerprint import FingerprintNote
 from pystreams.runtime.cluster.topology_note import TopologyNote, noted_topologies
 from tests.deploy.pairs import COUNT, PAIRS, topology_of
 
-Limits = Callable[[str], list[str]]
+Limits = Callable[[str], list[str | None]]
 AS_KAFKA = 4096
 AT = TopicPartition("in", 0)
 
@@ -186,11 +186,13 @@ def test_numbers_come_before_it() -> None:
     assert "there is room for 4032" in found_in(metadata)[1]
 
 
-@pytest.mark.parametrize("brokers", [limits(), limits(AS_KAFKA, "unknown")])
-def test_nothing_is_noted_before_all_brokers_have_told_how_much_they_take(brokers: Limits) -> None:
+@pytest.mark.parametrize("brokers", [[], [None], ["4096", None], ["4096", "unknown"]])
+def test_nothing_is_noted_before_all_brokers_have_told_how_much_they_take(
+    brokers: list[str | None],
+) -> None:
     told = fingerprint(COUNT)
 
-    metadata = metadata_of(told, brokers=brokers)
+    metadata = metadata_of(told, brokers=lambda _: brokers)
 
     assert entries_of(metadata, "pystreams-fingerprint") == []
     assert "DESCRIBE_CONFIGS on the cluster" in found_in(metadata)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from typing import TYPE_CHECKING, Any, cast
@@ -47,7 +48,7 @@ class LateBroker:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         return {topic: f"id of {topic}" for topic in topics if topic in self._shown}
 
-    def broker_setting(self, _name: str) -> list[str]:
+    def broker_setting(self, _name: str) -> list[str | None]:
         return [str("created" in self._late).lower()]
 
     def committed_offsets(self, _group: str) -> dict[TopicPartition, Any]:
@@ -158,6 +159,28 @@ def test_an_output_topic_that_nobody_will_create_ends_the_start() -> None:
         topics.prepare()
 
     topics_of(writing("out"), LateBroker({"in": 1}, {"out": 1}), needs_sinks=True).prepare()
+
+
+@pytest.mark.parametrize(
+    ("told", "is_refused"),
+    [
+        (["false", None, "false"], True),
+        (["false", "true"], False),
+        (["true", None], False),
+        ([None, None], False),
+        ([], False),
+    ],
+)
+def test_whether_an_output_topic_may_still_come_is_what_the_brokers_say_that_answer(
+    told: list[str | None], is_refused: bool
+) -> None:
+    broker = LateBroker({"in": 1}, {})
+    broker.broker_setting = lambda _name: told  # type: ignore[method-assign]
+    topics = topics_of(writing("out"), broker, needs_sinks=True)
+
+    refusal = pytest.raises(FatalStreamsError, match="output topic 'out' does not exist")
+    with refusal if is_refused else contextlib.nullcontext():
+        topics.prepare()
 
 
 def test_a_dead_letter_queue_that_nobody_will_create_ends_the_start_whatever_the_handler() -> None:

@@ -57,15 +57,17 @@ class FingerprintNote:
     entry: str
 
     @classmethod
-    def of(cls, fingerprint: Fingerprint, limits: Callable[[str], list[str]]) -> Self:
+    def of(cls, fingerprint: Fingerprint, limits: Callable[[str], list[str | None]]) -> Self:
         """Return the note of a shared fingerprint.
 
         Args:
-            limits: Returns a setting of each broker; none where one does not tell.
+            limits: Returns a setting of each broker; None for one that does not tell.
         """
         told = limits(LIMIT_SETTING)
-        known = bool(told) and all(map(str.isdecimal, told))
-        room = min(_CHARACTERS_MAX, *map(int, told)) - _SPARE_CHARACTERS if known else 0
+        known = [int(limit) for limit in told if limit is not None and limit.isdecimal()]
+        if not known or len(known) < len(told):
+            return cls(fingerprint, 0, _encoded(fingerprint))
+        room = min(_CHARACTERS_MAX, *known) - _SPARE_CHARACTERS
         return cls(fingerprint, max(room, 0), _encoded(fingerprint))
 
     def after(self, former: Fingerprint | None) -> Self:

@@ -203,7 +203,7 @@ class TopicManager:
         needed = [topic for topic in missing if self._needs_sinks or topic == queue]
         if needed and starting:
             self._admin.topic_ids(needed)  # Raises for one that is there and may not be seen.
-        if needed and starting and {*self._admin.broker_setting(_CREATES_TOPICS)} == {"false"}:
+        if needed and starting and not self._may_be_created():
             shown = self._admin.partition_counts(awaited=firsts_of(needed))
             if lasting := [topic for topic in needed if topic not in shown]:
                 names = ", ".join(map(repr, lasting))
@@ -223,6 +223,10 @@ class TopicManager:
             "will refuse their first record",
             topics=missing,
         )
+
+    def _may_be_created(self) -> bool:
+        """Return whether brokers create topics by themselves, as far as they answer."""
+        return {*self._admin.broker_setting(_CREATES_TOPICS)} - {None} != {"false"}
 
     def partition_counts(self, assigned: Collection[TopicPartition] = ()) -> Mapping[str, int]:
         """Return partition counts of source and repartition topics by real name.

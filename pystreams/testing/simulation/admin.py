@@ -53,10 +53,10 @@ class SimulatedAdmin:
         for topic, settings in changes.items():
             self._broker.topic_settings[topic].update(settings)
 
-    def broker_setting(self, name: str) -> list[str]:
+    def broker_setting(self, name: str) -> list[str | None]:
         """Return that the broker creates no topic by itself, and what it takes with an offset."""
         known = {"auto.create.topics.enable": "false", "offset.metadata.max.bytes": "4096"}
-        return [known[name]] if name in known else []
+        return [known.get(name)]
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics that do not exist."""

@@ -209,7 +209,7 @@ class ConfluentAdmin:
         """Set some settings of topics."""
         change_settings(self._client, changes)
 
-    def broker_setting(self, name: str) -> list[str]:
+    def broker_setting(self, name: str) -> list[str | None]:
         """Return a setting of each broker; none where one of them does not tell it."""
         return broker_setting(self._client, name, self._answer_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -54,7 +55,7 @@ def settings_of(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
 
-def broker_setting(client: AdminClient, name: str, timeout_s: float) -> list[str]:
+def broker_setting(client: AdminClient, name: str, timeout_s: float) -> list[str | None]:
     """Return a setting of each broker; see `AdminPort.broker_setting`."""
     try:
         brokers = client.list_topics(timeout=timeout_s).brokers
@@ -62,10 +63,17 @@ def broker_setting(client: AdminClient, name: str, timeout_s: float) -> list[str
         # Each broker is asked for its own.
         time_s = min(timeout_s, _BROKERS_TIMEOUT_S)
         answers = [client.describe_configs([of], request_timeout=time_s) for of in resources]
-        described = [answer.result() for some in answers for answer in some.values()]
-        return [settings_of(entries)[name] for entries in described]
-    except (KafkaException, KeyError):
+    except KafkaException:
         return []
+    return [_setting_in(answer, name) for some in answers for answer in some.values()]
+
+
+def _setting_in(answer: Future[dict[str, ConfigEntry]], name: str) -> str | None:
+    try:
+        return settings_of(answer.result()).get(name)
+    except KafkaException as raised:
+        _log.debug("a broker does not tell a setting", setting=name, why=str(raised))
+        return None
 
 
 def change_settings(client: AdminClient, changes: Mapping[str, Mapping[str, str]]) -> None:
