@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import Materialized, Serde, StreamsBuilder, TimeWindows, serdes
 from pystreams.deploy.comparison import compare
@@ -187,13 +188,18 @@ def test_numbers_come_before_it() -> None:
 
 
 @pytest.mark.parametrize("brokers", [[], [None], ["4096", None], ["4096", "unknown"]])
-def test_nothing_is_noted_before_all_brokers_have_told_how_much_they_take(
+def test_nothing_is_noted_before_all_brokers_have_told_how_much_they_take_and_that_is_logged(
     brokers: list[str | None],
 ) -> None:
     told = fingerprint(COUNT)
 
-    metadata = metadata_of(told, brokers=lambda _: brokers)
+    with capture_logs() as lines:
+        metadata = metadata_of(told, brokers=lambda _: brokers)
 
+    (line,) = lines
+    assert line["log_level"] == "info"
+    assert line["reason"].startswith(f"{brokers.count('4096')} of {len(brokers)} brokers")
+    assert "goes by the digest" in line["meaning"]
     assert entries_of(metadata, "pystreams-fingerprint") == []
     assert "DESCRIBE_CONFIGS on the cluster" in found_in(metadata)[1]
 

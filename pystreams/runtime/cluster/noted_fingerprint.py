@@ -26,11 +26,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from pystreams.deploy.fingerprint import FORMAT, Fingerprint, former_stores
+from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import (
     encode_partition_time,
     entries_of,
     with_key,
 )
+
+_log = get_logger("pystreams.topics")
 
 LIMIT_SETTING = "offset.metadata.max.bytes"
 _WORD = "pystreams-fingerprint"
@@ -66,6 +69,14 @@ class FingerprintNote:
         told = limits(LIMIT_SETTING)
         known = [int(limit) for limit in told if limit is not None and limit.isdecimal()]
         if not known or len(known) < len(told):
+            _log.info(
+                "the group does not note what the topology keeps until the next start",
+                reason=f"{len(known)} of {len(told)} brokers have told their {LIMIT_SETTING}",
+                meaning="`pystreams check NEW --group` goes by the digest, and asks for OLD where "
+                "that is another one",
+                cure="grant DESCRIBE_CONFIGS on the cluster, or start again when all brokers are "
+                "there",
+            )
             return cls(fingerprint, 0, _encoded(fingerprint))
         room = min(_CHARACTERS_MAX, *known) - _SPARE_CHARACTERS
         return cls(fingerprint, max(room, 0), _encoded(fingerprint))
