@@ -163,7 +163,7 @@ def test_forty_windowed_stores_behind_repartition_topics_fit_into_what_kafka_tak
 def test_an_offset_is_never_longer_than_brokers_take_unless_it_was_without_it(
     stores: int, limit: int
 ) -> None:
-    told = fingerprint(counting(stores))
+    told = {**fingerprint(counting(stores)), "former_stores": fingerprint(counting(9))["stores"]}
     for numbers in ({}, {f"stream-time {'n' * 60}{number}": 1 for number in range(100)}):
         without = len(metadata_of(told, brokers=limits(), numbers=numbers))
         metadata = metadata_of(told, brokers=limits(10**9, limit, 10**9), numbers=numbers)
@@ -177,6 +177,34 @@ def test_what_does_not_fit_is_left_out_and_how_much_it_takes_is_told() -> None:
     assert told is None
     assert "characters of an offset, and there is room for 4032" in why
     assert "offset.metadata.max.bytes" in why
+
+
+def test_of_stores_that_earlier_versions_had_the_latest_are_told_that_fit() -> None:
+    former = fingerprint(counting(300))["stores"]
+    now = {**fingerprint(COUNT), "former_stores": former}
+
+    metadata = metadata_of(now)
+    with_little_room = metadata_of(now, brokers=limits(800))
+
+    for text, least in ((metadata, 10), (with_little_room, 0)):
+        told, why = found_in(text)
+        assert told is not None, why
+        assert told["stores"] == shared(now)["stores"]
+        kept = list(told["former_stores"])
+        assert least <= len(kept) < len(former)
+        assert kept == list(former)[len(former) - len(kept) :]
+
+
+def test_a_store_that_left_last_is_told_behind_very_many_that_left_before() -> None:
+    left = fingerprint(counting(300))["stores"]
+    group = {**fingerprint(COUNT.replace("counts", "latest")), "former_stores": left}
+
+    note = FingerprintNote.of(shared(fingerprint(COUNT)), limits(AS_KAFKA)).after(shared(group))
+
+    key = f"pystreams-topology {group['digest']} 1 0 0"
+    told, _ = found_in(encode_partition_time(5, note.added(encode_entries([key]), {})))
+    assert told is not None
+    assert list(told["former_stores"])[-1] == "latest"
 
 
 def test_numbers_come_before_it() -> None:

@@ -10,8 +10,9 @@ fingerprint as JSON, by zlib and in base 85:
     pystreams-fingerprint 1 <fingerprint>
 
 Brokers take so much metadata with an offset and no more (`offset.metadata.max.bytes`), or they
-refuse the commit. So nothing is noted before all of them have told how much that is. What does not
-fit beside all else that is committed there is left out, and what it would take is told:
+refuse the commit. So nothing is noted before all of them have told how much that is. Where it does
+not fit beside all else that is committed there, stores of earlier versions are left out, the oldest
+first; where it still does not, it is left out itself, and what it would take is told:
 
     pystreams-fingerprint too-large <characters> <of how many>
 """
@@ -52,12 +53,13 @@ class FingerprintNote:
     Attributes:
         fingerprint: The shared one.
         room_characters: How long the text of an offset with it may be; 0 where nobody knows.
-        entry: The key of the entry.
+        entries: Keys of the entry, of which the first that fits is noted: with all stores of
+            earlier versions, with fewer, the oldest left out, and at last with none.
     """
 
     fingerprint: Fingerprint
     room_characters: int
-    entry: str
+    entries: tuple[str, ...]
 
     @classmethod
     def of(cls, fingerprint: Fingerprint, limits: Callable[[str], list[str | None]]) -> Self:
@@ -77,9 +79,9 @@ class FingerprintNote:
                 cure="grant DESCRIBE_CONFIGS on the cluster, or start again when all brokers are "
                 "there",
             )
-            return cls(fingerprint, 0, _encoded(fingerprint))
-        room = min(_CHARACTERS_MAX, *known) - _SPARE_CHARACTERS
-        return cls(fingerprint, max(room, 0), _encoded(fingerprint))
+            return cls(fingerprint, 0, ())
+        room = max(min(_CHARACTERS_MAX, *known) - _SPARE_CHARACTERS, 0)
+        return cls(fingerprint, room, _entries_of(fingerprint, room))
 
     def after(self, former: Fingerprint | None) -> Self:
         """Return it with the stores that the topology before has left, as the group tells.
@@ -91,7 +93,8 @@ class FingerprintNote:
         left = former_stores(former, self.fingerprint)
         left.update(self.fingerprint["former_stores"])
         fingerprint = {**self.fingerprint, "former_stores": left}
-        return replace(self, fingerprint=fingerprint, entry=_encoded(fingerprint))
+        entries = _entries_of(fingerprint, self.room_characters)
+        return replace(self, fingerprint=fingerprint, entries=entries)
 
     def added(self, entries: bytes, numbers: Mapping[str, int]) -> bytes:
         """Return the entries of an offset with this one, if all of it fits.
@@ -99,9 +102,11 @@ class FingerprintNote:
         Args:
             numbers: What is committed with the offset beside the entries.
         """
-        whole = with_key(entries, self.entry)
-        if (length := len(encode_partition_time(0, whole, numbers))) <= self.room_characters:
-            return whole
+        length = 0
+        for entry in self.entries:
+            whole = with_key(entries, entry)
+            if (length := len(encode_partition_time(0, whole, numbers))) <= self.room_characters:
+                return whole
         why = with_key(entries, f"{_WORD} {_TOO_LARGE} {length} {self.room_characters}")
         fits = len(encode_partition_time(0, why, numbers)) <= self.room_characters
         return why if fits else entries
@@ -156,6 +161,19 @@ def _why_not(entries: Sequence[str], *, committed: bool) -> str:
         f"an earlier pystreams has committed, or not all brokers have told it their {LIMIT_SETTING}"
         " (its user may ask with DESCRIBE_CONFIGS on the cluster)"
     )
+
+
+def _entries_of(fingerprint: Fingerprint, room_characters: int) -> tuple[str, ...]:
+    """Return keys of an entry, each with half as many stores of earlier versions as the one before.
+
+    What has no room even alone is left out, but for the shortest.
+    """
+    former = list(fingerprint["former_stores"].items())
+    found = [_encoded(fingerprint)] if room_characters else []
+    while former and room_characters:
+        former = former[(len(former) + 1) // 2 :]  # The oldest stand first.
+        found.append(_encoded({**fingerprint, "former_stores": dict(former)}))
+    return tuple(entry for entry in found if len(entry) <= room_characters or entry is found[-1])
 
 
 def _encoded(fingerprint: Fingerprint) -> str:
