@@ -143,7 +143,7 @@ def _other_parts(what: str, had: Facts | None, has: Facts | None) -> Iterator[Fi
         )
     for name, before in had.items():
         after = has[name]
-        if isinstance(before, str):
+        if isinstance(before, str) or isinstance(after, str):
             if before != after:
                 told = f"{what} were made with {name} {before!r} and are to be with {after!r}"
                 yield Finding(Verdict.WRONG, told, ANOTHER_NAME)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -286,6 +287,84 @@ def test_what_can_not_be_read_is_taken_for_another_form(entry: str) -> None:
     told, why = found_in(encode_partition_time(5, encode_entries(keys)))
 
     assert (told, why) == (None, "another version of pystreams has noted that in another form")
+
+
+OTHER_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    7,
+    1.5,
+    "",
+    "x",
+    "\ud800",
+    [],
+    [7],
+    [None],
+    {},
+    {"x": 7},
+    {"x": {}},
+)
+
+
+def places_in(told: Any) -> Iterator[tuple[Any, Any]]:
+    """Give each place of a fingerprint: what it is in, and under which name or number."""
+    for key in list(told) if isinstance(told, dict) else range(len(told)):
+        yield told, key
+        if isinstance(told[key], dict | list):
+            yield from places_in(told[key])
+
+
+def damaged(told: Fingerprint) -> Iterator[Fingerprint]:
+    """Give a fingerprint with one value less, or another one, again and again."""
+    for inside, key in list(places_in(told)):
+        value = inside[key]
+        for other in OTHER_VALUES:
+            inside[key] = other
+            yield told
+        inside[key] = value
+        if isinstance(inside, dict):
+            before = dict(inside)
+            del inside[key]
+            yield told
+            inside.clear()
+            inside.update(before)
+
+
+ALL_FACTS = """
+words.group_by(lambda key, word: word, name="by-word").windowed_by(
+    TimeWindows.of_size_with_no_grace(1000)
+).count(name="windowed")
+words.repartition(name="moved", num_partitions=3).group_by_key().aggregate(
+    aggregations.top_n(3), materialized=Materialized(name="top")
+)
+words.distinct(within_ms=1000, by=lambda key, value: len(value), by_serde=serdes.LONG, name="seen")
+"""
+
+
+@pytest.mark.parametrize("code", [COUNT, ALL_FACTS], ids=["a store", "all facts"])
+def test_whatever_somebody_has_written_for_the_group_can_be_compared_or_is_taken_for_another_form(
+    code: str,
+) -> None:
+    now = fingerprint(code)
+    versions = [with_shared_serdes(now), fingerprint("words.to('out')")]
+    note = FingerprintNote.of(shared(now), limits(AS_KAFKA))
+    written = json.loads(json.dumps({**shared(now), "former_stores": shared(now)["stores"]}))
+    unread = 0
+    for told in damaged(written):
+        keys = [
+            "pystreams-topology 3-ab 1 0 0",
+            f"pystreams-fingerprint {packed(json.dumps(told))}",
+        ]
+        found, why = found_in(encode_partition_time(5, encode_entries(keys)))
+        if found is None:
+            unread += 1
+            assert why == "another version of pystreams has noted that in another form"
+        else:
+            for new in versions:
+                for each in compare(found, new).judgements:
+                    assert each.in_words().encode()
+            assert note.after(found).entries
+    assert unread
 
 
 class Sealed(Serde[str]):

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from pystreams import StreamsBuilder, serdes
+from pystreams.cli.application.group_topology import GroupTopology
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
@@ -111,3 +112,15 @@ def test_all_that_is_noted_stays_below_what_brokers_take(plan: TopologyPlan) -> 
 
     assert len(encode_entries(keys[:2])) < ENTRIES_MAX_BYTES
     assert len(encode_partition_time(5, encode_entries(keys), numbers)) < 4096
+
+
+@pytest.mark.parametrize("started_ms", ["9" * 20, "9" * 5000])
+def test_a_start_that_no_calendar_has_is_no_error(started_ms: str) -> None:
+    """Whoever may commit for the group may have written it."""
+    keys = [f"pystreams-topology 3-ab {started_ms} 0 0", "pystreams-topology 3-cd 7 0 0"]
+    offset = CommittedOffset(1, encode_partition_time(5, encode_entries(keys)))
+
+    noted = noted_topologies({TopicPartition("in", 0): offset})
+
+    told = [GroupTopology("orders", each, ()).told() for each in noted]
+    assert told[-1].endswith("3-cd (started 1970-01-01T00:00:00+00:00)")

@@ -26,7 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from pystreams.deploy.fingerprint import FORMAT, Fingerprint, former_stores
+from pystreams.deploy.fingerprint import Fingerprint, former_stores
+from pystreams.deploy.fingerprint_shape import is_fingerprint
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import (
     encode_partition_time,
@@ -189,17 +190,8 @@ def _decoded(entry: str) -> Fingerprint | None:
     try:
         data = base64.b85decode(packed)
         found: Any = json.loads(zlib.decompressobj().decompress(data, _DECODED_MAX_BYTES))
+        json.dumps(found, ensure_ascii=False).encode()  # Whether its texts can be told at all.
+        # Whoever may commit for the group may have written it.
+        return found if is_fingerprint(found) else None
     except (ValueError, RecursionError, zlib.error):
         return None
-    return found if _is_fingerprint(found) else None
-
-
-def _is_fingerprint(found: Any) -> bool:
-    """Return whether it is one: whoever may commit for the group may have written it."""
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        return False
-    parts = [found.get(part) for part in ("stores", "repartition_topics", "former_stores")]
-    return all(
-        isinstance(part, dict) and all(isinstance(facts, dict) for facts in part.values())
-        for part in parts
-    )

@@ -29,6 +29,7 @@ from pystreams.runtime.cluster.noted_fingerprint import (
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _WORD = "pystreams-topology"
+_LONGEST_NUMBER = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,10 @@ class NotedTopology:
         return found_fingerprint(self.first_tasks)
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _LONGEST_NUMBER
+
+
 def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> list[NotedTopology]:
     """Return the topologies that a group's offsets tell, the one that was started last first.
 
@@ -99,7 +104,7 @@ def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> lis
     for partition, offset in sorted(committed.items()):
         for entry in entries_of(offset.metadata, f"{_WORD} "):
             digest, *numbers = entry.split(" ")
-            if len(numbers) != 3 or not all(map(str.isdecimal, numbers)):
+            if len(numbers) != 3 or not all(map(_is_number, numbers)):
                 continue
             started_ms, subtopology, standbys = map(int, numbers)
             noted = found.setdefault(digest, NotedTopology(digest))
