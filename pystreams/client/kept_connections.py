@@ -73,6 +73,7 @@ class KeptConnections:
     ) -> None:
         self._timeout_s = timeout_s
         self._tls = tls
+        self._default_tls: ssl.SSLContext | None = None
         self._through_proxies = through_proxies
         self._monotonic_s = monotonic_s
         self._waiting: _Waiting = {}
@@ -109,7 +110,7 @@ class KeptConnections:
                     raise
                 # It was closed while it waited.
         connection = _Connection(
-            address, self._timeout_s, self._tls, through_proxies=self._through_proxies
+            address, self._timeout_s, self._checking_tls, through_proxies=self._through_proxies
         )
         connection.open(connect_timeout_s)
         return self._ask(connection, target, headers)
@@ -117,6 +118,16 @@ class KeptConnections:
     def close(self) -> None:
         """Close those that wait."""
         _close_all(self._waiting)
+
+    def _checking_tls(self) -> ssl.SSLContext:
+        """Return how certificates are checked; by default as no program has set it otherwise."""
+        if self._tls is not None:
+            return self._tls
+        if self._default_tls is None:
+            context = ssl.create_default_context()
+            context.set_alpn_protocols(["http/1.1"])
+            self._default_tls = context
+        return self._default_tls
 
     def _ask(self, connection: _Connection, target: str, headers: dict[str, str]) -> HttpAnswer:
         try:
@@ -159,7 +170,7 @@ class _Connection:
         self,
         address: Address,
         timeout_s: float,
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext],
         *,
         through_proxies: bool,
     ) -> None:
@@ -174,7 +185,7 @@ class _Connection:
         connected_to = place if proxy is None else proxy.place
         is_secure = scheme == "https" or (proxy is not None and proxy.is_secure)
         self._http = (
-            http.client.HTTPSConnection(connected_to, timeout=timeout_s, context=tls)
+            http.client.HTTPSConnection(connected_to, timeout=timeout_s, context=tls())
             if is_secure
             else http.client.HTTPConnection(connected_to, timeout=timeout_s)
         )

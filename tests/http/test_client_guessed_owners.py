@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pystreams.client import Client
+from pystreams.client import Client, HttpQueryError
 from pystreams.client.owner_choice import owner_choice
 from tests.broker.waiting import DEADLINE_S
 from tests.http.conftest import certificate_of
@@ -241,6 +241,21 @@ def test_over_tls_owners_are_asked_with_the_token(tmp_path: Path) -> None:
             check_one(client)
     assert {asked.headers["authorization"] for asked in owner.asked} == {f"Bearer {TOKEN}"}
     assert len(owner.asked) > len(TEXTS) / 2
+
+
+def test_certificates_are_checked_though_a_program_checks_none_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some do, for all that is asked by urllib."""
+    monkeypatch.setattr(ssl, "_create_default_https_context", ssl._create_unverified_context)
+    with (
+        over_tls(tmp_path) as (serving, _),
+        scripted(values_of(""), tls=serving) as server,
+        Client(f"https://127.0.0.1:{server.port}", token=TOKEN) as client,
+        pytest.raises(HttpQueryError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        client.get("s", "a")
+    assert server.asked == []
 
 
 def test_an_owner_whose_certificate_is_of_another_host_gets_no_question(tmp_path: Path) -> None:
