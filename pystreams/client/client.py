@@ -69,6 +69,8 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that wait for the next question, which opens another."""
+        if self._owners is not None:
+            self._owners.give_up_comparing()
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -123,7 +125,7 @@ class Client:
             if self._owners is None:
                 return self._ask(path, asked)
             question = asked_for(store, key, text, asked.get("partition"))
-            questions = OwnerQuestions(self._url, self._asked_at, self._guess_s, self._owners)
+            questions = OwnerQuestions(self._url, self._asked_at, self._guessed_at, self._owners)
             return questions.ask(question, path, asked)
         except HttpQueryError as error:
             if error.tells_of_no_key:
@@ -241,8 +243,13 @@ class Client:
         found, _ = self._asked_at(self._url, path, asked)
         return found
 
-    def _asked_at(
+    def _guessed_at(
         self, url: str, path: str, asked: dict[str, Any]
+    ) -> tuple[dict[str, Any], str | None]:
+        return self._asked_at(url, path, asked, self._guess_s)
+
+    def _asked_at(
+        self, url: str, path: str, asked: dict[str, Any], within_s: float | None = None
     ) -> tuple[dict[str, Any], str | None]:
         """Return what is answered, and whom that process has asked for it, if it has."""
         given = {
@@ -252,7 +259,7 @@ class Client:
         }
         address = f"{url}{path}" + (f"?{urlencode(given, errors=UNDECODED)}" if given else "")
         try:
-            found, owner = self._answer_to(url, address)
+            found, owner = self._answer_to(url, address, within_s)
         except redirects.RedirectError as error:
             raise HttpQueryError(f"{url} {error}", status=error.status, answer={}) from None
         except (OSError, ValueError) as error:
@@ -266,10 +273,10 @@ class Client:
             raise HttpQueryError(f"{url} {_NO_APPLICATION}", answer={})
         return found, owner
 
-    def _answer_to(self, url: str, address: str) -> tuple[Any, str | None]:
+    def _answer_to(self, url: str, address: str, within_s: float | None) -> tuple[Any, str | None]:
         connect_s = None if url == self._url else self._guess_s
         answer, place, was_told_token = redirects.ask(
-            self._connections, address, self._headers, connect_s
+            self._connections, address, self._headers, connect_s, within_s
         )
         if 200 <= answer.status < 300:
             return json.loads(answer.body), answer.owner

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import select
+import socket
 import ssl
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pystreams.client.proxies import proxy_before
@@ -77,6 +80,8 @@ class KeptConnections:
         self._through_proxies = through_proxies
         self._monotonic_s = monotonic_s
         self._waiting: _Waiting = {}
+        self._limited: _Waiting = {}
+        self._closed = object()
         weakref.finalize(self, _close_all, self._waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,12 +94,15 @@ class KeptConnections:
         headers: dict[str, str],
         *,
         connect_timeout_s: float | None = None,
+        within_s: float | None = None,
     ) -> HttpAnswer:
         """Ask for something.
 
         Args:
             connect_timeout_s: How long each step to a connection may take (s): to the address, to
                 TLS; as long as those of an answer when None.
+            within_s: How long all of it may take from the lookup of the name on (s), however many
+                steps there are; it ends with `close`, too. None: as long as its steps.
 
         Raises:
             OSError: There is no answer, or not in time.
@@ -104,7 +112,8 @@ class KeptConnections:
         connection = self._taken(address)
         if connection is not None:
             try:
-                return self._ask(connection, target, headers)
+                with self._ended(connection, within_s):
+                    return self._ask(connection, target, headers)
             except _CLOSED:
                 if connection.is_answering:
                     raise
@@ -112,12 +121,36 @@ class KeptConnections:
         connection = _Connection(
             address, self._timeout_s, self._checking_tls, through_proxies=self._through_proxies
         )
-        connection.open(connect_timeout_s)
-        return self._ask(connection, target, headers)
+        with self._ended(connection, within_s):
+            connection.open(connect_timeout_s)
+            return self._ask(connection, target, headers)
 
     def close(self) -> None:
-        """Close those that wait."""
+        """Close those that wait; those on which something is asked are not kept."""
+        self._closed = object()
         _close_all(self._waiting)
+        for connection in list(self._limited):
+            connection.end()
+
+    @contextlib.contextmanager
+    def _ended(self, connection: _Connection, within_s: float | None) -> Iterator[None]:
+        """End what is asked over a connection after a time, or when all are closed."""
+        if within_s is None:
+            yield
+            return
+        # An answer that comes byte by byte is never late by the time-out of a socket.
+        timer = threading.Timer(within_s, connection.end)
+        timer.daemon = True
+        self._limited[connection] = True
+        try:
+            try:
+                timer.start()
+            except RuntimeError as error:  # There are too many threads, or Python is ending.
+                raise TimeoutError(str(error)) from error
+            yield
+        finally:
+            timer.cancel()
+            self._limited.pop(connection, None)
 
     def _checking_tls(self) -> ssl.SSLContext:
         """Return how certificates are checked; by default as no program has set it otherwise."""
@@ -130,12 +163,15 @@ class KeptConnections:
         return self._default_tls
 
     def _ask(self, connection: _Connection, target: str, headers: dict[str, str]) -> HttpAnswer:
+        closed = self._closed
         try:
             answer = connection.get(target, headers)
         except BaseException:
             connection.close()
             raise
-        if connection.stays_open:
+        if closed is not self._closed:
+            connection.close()
+        elif connection.stays_open:
             connection.since_s = self._monotonic_s()
             self._waiting[connection] = True
         return answer
@@ -178,6 +214,7 @@ class _Connection:
         self.is_answering = False
         self.since_s = 0.0
         self._process = os.getpid()
+        self._is_ended = False
         self._before_target = ""
         self._headers = _OWN_HEADERS
         scheme, place = address
@@ -227,6 +264,9 @@ class _Connection:
             self.close()
             raise
         self._http.sock.settimeout(answer_s)
+        if self._is_ended:
+            self.close()
+            raise TimeoutError("it took too long to connect")
 
     def get(self, target: str, headers: dict[str, str]) -> HttpAnswer:
         self.is_answering = False
@@ -241,6 +281,15 @@ class _Connection:
             answer.getheader, ("content-type", "location", "x-pystreams-owner")
         )
         return HttpAnswer(answer.status, answer.reason, media_type, location, body, owner)
+
+    def end(self) -> None:
+        """End what another thread asks over it, which then gets an error."""
+        self._is_ended = True
+        connected = self._http.sock
+        if connected is not None and self.is_ours:
+            with contextlib.suppress(OSError):
+                # That of TLS would let go of what the other thread reads with.
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._http.close()

@@ -2,17 +2,19 @@
 
 Who is said to have a key is compared with the URL before it is believed: it may not be reachable
 from here, and at its address there may be another application, through a tunnel or a port that is
-forwarded. That costs up to two questions more, once, and a second at most if nothing answers.
+forwarded. That is done in the background: it costs up to two questions more, once, and no answer
+waits for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from pystreams.client.errors import HttpQueryError
-from pystreams.client.in_time import in_time
 from pystreams.client.owners import Asked, KnownOwners, Owner
 
 Answer = dict[str, Any]
@@ -25,14 +27,15 @@ class OwnerQuestions:
 
     Args:
         url: Who answers for all keys.
-        guess_s: How long one may take to answer that never has (s).
+        asking: How it is asked.
+        guessing: How who never has answered is asked: not for long, and until the client is closed.
         owners: What is known of them.
     """
 
-    def __init__(self, url: str, asking: Asking, guess_s: float, owners: KnownOwners) -> None:
+    def __init__(self, url: str, asking: Asking, guessing: Asking, owners: KnownOwners) -> None:
         self._url = url
         self._asking = asking
-        self._guess_s = guess_s
+        self._guessing = guessing
         self._owners = owners
 
     def ask(self, question: Asked, path: str, asked: dict[str, Any]) -> Answer:
@@ -56,9 +59,7 @@ class OwnerQuestions:
                 owners.counted(question.store, counted)
         owners.learn(question, found, None, passed_on_to)
         if is_guess and owner is not None and owner.place == passed_on_to:
-            with owners.comparing(owner.place) as is_ours:
-                if is_ours:
-                    self._compare(owner.place, path, asked, found)
+            self._begin_comparing(owner.place, path, asked, found)
         return found
 
     def _of_owner(
@@ -81,30 +82,62 @@ class OwnerQuestions:
         self._owners.learn(question, found, owner, passed_on_to)
         return found
 
-    def _compare(self, place: str, path: str, asked: dict[str, Any], before: Answer) -> None:
-        """Compare what an owner answers with what the URL has answered, and answers then."""
-
-        def ask_owner() -> Answer:
-            answer, _ = self._asking(self._url_of(place), path, asked)
-            return answer
-
-        try:
-            answer = in_time(ask_owner, self._guess_s)
-        except (HttpQueryError, TimeoutError) as error:
-            refused = isinstance(error, HttpQueryError) and error.is_an_applications
-            self._owners.leave_alone(place, briefly=refused)
+    def _begin_comparing(
+        self, place: str, path: str, asked: dict[str, Any], before: Answer
+    ) -> None:
+        """Compare an owner in the background."""
+        comparison = self._owners.begin_comparing(place)
+        if comparison is None:
             return
-        if answer == before:
-            self._owners.prove(place)
-            return
+        # What was asked and answered is the caller's, who may change it.
+        of = copy.deepcopy((asked, before))
+        thread = threading.Thread(
+            target=self._compare,
+            args=(comparison, place, path, *of),
+            name="pystreams-client",
+            daemon=True,
+        )
         try:
-            after, _ = self._asking(self._url, path, asked)
-        except HttpQueryError:
-            return  # Which says nothing of the owner.
-        if _is_between(before, answer, after):
-            self._owners.prove(place)
-        else:
+            thread.start()
+        except RuntimeError:  # There are too many, or Python is ending.
             self._owners.leave_alone(place)
+            self._owners.end_comparing(comparison)
+
+    def _compare(
+        self, comparison: object, place: str, path: str, asked: dict[str, Any], before: Answer
+    ) -> None:
+        """Compare what an owner answers with what the URL has answered, and answers then."""
+        try:
+            is_owner = self._is_owner(comparison, place, path, asked, before)
+        except HttpQueryError as error:
+            if self._owners.is_comparing(comparison):
+                self._owners.leave_alone(place, briefly=error.is_an_applications)
+        else:
+            if is_owner and self._owners.is_comparing(comparison):
+                self._owners.prove(place)
+            elif is_owner is False:
+                self._owners.leave_alone(place)
+        finally:
+            self._owners.end_comparing(comparison)
+
+    def _is_owner(
+        self, comparison: object, place: str, path: str, asked: dict[str, Any], before: Answer
+    ) -> bool | None:
+        """Return whether who answers at a place is the owner; None: nobody knows.
+
+        Raises:
+            HttpQueryError: Nobody answers there, or not with a value.
+        """
+        answer, _ = self._guessing(self._url_of(place), path, asked)
+        if answer == before:
+            return True
+        if not self._owners.is_comparing(comparison):
+            return None
+        try:
+            after, _ = self._guessing(self._url, path, asked)
+        except HttpQueryError:
+            return None  # Which says nothing of the owner.
+        return _is_between(before, answer, after)
 
     def _url_of(self, place: str) -> str:
         scheme, _, _ = self._url.partition("://")

@@ -8,10 +8,9 @@ never a wrong answer, as any process answers for any key.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -97,7 +96,7 @@ class KnownOwners:
         self._stores: dict[str, _Store] = {}
         self._silent: dict[str, _Silence] = {}
         self._proven: set[str] = set()
-        self._comparing: dict[tuple[int, str], object] = {}
+        self._comparing: dict[int, object] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KnownOwners, (self._may_ask,)
@@ -118,17 +117,33 @@ class KnownOwners:
         """Return whether a process was compared with the URL, and has answered ever since."""
         return place in self._proven
 
-    @contextlib.contextmanager
-    def comparing(self, place: str) -> Iterator[bool]:
-        """Tell whether a process is to be compared now: one thread at a time does."""
-        mine = object()
-        key = os.getpid(), place  # The thread that does is not there in a forked process.
-        is_ours = self._comparing.setdefault(key, mine) is mine
-        try:
-            yield is_ours
-        finally:
-            if is_ours:
-                self._comparing.pop(key, None)
+    def begin_comparing(self, place: str) -> object | None:
+        """Begin to compare a process, one at a time.
+
+        Returns:
+            What stands for it until its end; None if there is nothing to compare now.
+        """
+        comparison = object()
+        # The thread that does it is not there in a forked process.
+        if self._comparing.setdefault(os.getpid(), comparison) is not comparison:
+            return None
+        if self.is_proven(place) or not self._is_to_be_asked(place):
+            self.end_comparing(comparison)
+            return None
+        return comparison
+
+    def is_comparing(self, comparison: object) -> bool:
+        """Return whether a comparison still counts."""
+        return self._comparing.get(os.getpid()) is comparison
+
+    def end_comparing(self, comparison: object) -> None:
+        """Let another process be compared."""
+        if self.is_comparing(comparison):
+            self._comparing.pop(os.getpid(), None)
+
+    def give_up_comparing(self) -> None:
+        """Learn nothing from what is compared now."""
+        self._comparing.clear()
 
     def prove(self, place: str) -> None:
         """Believe that a process is the one whose address was told."""

@@ -43,12 +43,14 @@ def ask(
     url: str,
     secrets: dict[str, str],
     connect_timeout_s: float | None = None,
+    within_s: float | None = None,
 ) -> Followed:
     """Ask at an address, and at those that its answers send on to.
 
     Args:
         secrets: Headers for nobody else.
         connect_timeout_s: How long a connection may take (s); as long as an answer when None.
+        within_s: How long each connection may take to its whole answer (s), if it is limited.
 
     Raises:
         RedirectError: They send on to another kind of address, or again and again.
@@ -67,6 +69,7 @@ def ask(
             target,
             secrets if may_know else {},
             connect_timeout_s=connect_timeout_s,
+            within_s=within_s,
         )
         if answer.status not in _SENDS_ON or answer.location is None:
             return Followed(answer, asked.netloc, may_know)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from pystreams.client import Client
 from pystreams.kernel.partitioner import partition_of
+from tests.broker.waiting import wait_until
 from tests.http.scripted_server import Asked, ScriptedServer, scripted
 
 PARTITIONS = 6
@@ -123,9 +125,18 @@ def running(rule: Rule) -> Iterator[Application]:
         yield application
 
 
+def compared() -> None:
+    """Wait until no client compares an owner in the background."""
+    wait_until(
+        lambda: all(thread.name != "pystreams-client" for thread in threading.enumerate()),
+        "owners are compared",
+    )
+
+
 def check(client: Client, keys: list[Any], store: str = "s") -> None:
     """Ask for all keys; each answer is that of the key."""
     for key in keys:
         found = client.get(store, key)
+        compared()
         assert found is not None
         assert found["value"] == f"{store} {key}"

@@ -15,9 +15,9 @@ import pytest
 
 from pystreams.client import Client, HttpQueryError
 from pystreams.client.owner_choice import owner_choice
-from tests.broker.waiting import DEADLINE_S
+from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import certificate_of
-from tests.http.scripted_application import TEXTS, answer, by_text, check, running
+from tests.http.scripted_application import TEXTS, answer, by_text, check, compared, running
 from tests.http.scripted_server import Answer, Asked, Last, scripted
 from tests.ports import ports_in_a_row
 
@@ -39,6 +39,7 @@ def values_of(owner: str) -> Answer:
 def check_one(client: Client, keys: list[str] = TEXTS) -> None:
     for key in keys:
         found = client.get("s", key)
+        compared()
         assert found is not None
         assert found["value"] == 1
 
@@ -153,9 +154,55 @@ def test_an_owner_that_answers_byte_by_byte_is_not_waited_for() -> None:
             Client(server.url, timeout_s=NEVER_S) as client,
         ):
             in_threads(lambda: check_one(client))
+            thread.join(DEADLINE_S)  # The connection is ended, and not kept for ever.
+            assert not thread.is_alive()
         done.set()
-        thread.join(DEADLINE_S)
-        assert not thread.is_alive()
+
+
+def test_no_answer_waits_for_an_owner_that_is_compared() -> None:
+    answered = threading.Event()
+
+    def late(asked: Asked) -> bytes:
+        assert answered.wait(DEADLINE_S)
+        return values_of("")(asked)
+
+    with scripted(late) as owner:
+        place = owner.url.removeprefix("http://")
+        with scripted(values_of(place)) as server, Client(server.url) as client:
+            for key in TEXTS:
+                assert client.get("s", key)
+            answered.set()
+            compared()
+            server.asked.clear()
+            check_one(client)
+            assert server.asked == []
+
+
+def test_what_an_answer_is_compared_with_is_not_what_its_caller_makes_of_it() -> None:
+    with scripted(values_of("")) as owner:
+        place = owner.url.removeprefix("http://")
+        with scripted(values_of(place)) as server, Client(server.url) as client:
+            for key in TEXTS:
+                found = client.get("s", key)
+                assert found is not None
+                found["position"]["in"].clear()
+            compared()
+            server.asked.clear()
+            check_one(client)
+            assert server.asked == []
+
+
+def test_a_client_that_is_closed_compares_no_more_and_does_so_again_when_it_is_asked() -> None:
+    with deaf() as owner:
+        place = f"127.0.0.1:{owner.getsockname()[1]}"
+        with scripted(values_of(place)) as server, Client(server.url) as client:
+            for _ in range(2):
+                for key in TEXTS:
+                    assert client.get("s", key)
+                client.close()
+                compared()
+                assert connections_to(owner) == 1
+                wait_until(lambda: server.opened == 0, "no connection is left")
 
 
 def test_an_owner_that_answered_and_takes_no_connection_any_more_costs_no_answer() -> None:
