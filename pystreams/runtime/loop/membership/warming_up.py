@@ -32,8 +32,9 @@ from pystreams.topology.plan.partition_plan import partitions_of_tasks
 _log = get_logger("pystreams.thread")
 
 _TOLD_EVERY_MS = 10_000
-_WARM_FOR_MS = 60_000
 _KNOWN_AFTER_MS = 1_000
+_WARM_FOR_MS = 60_000
+"""A task counts as warm for so long: owners that commit rarely write much at once."""
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class _Nearer:
             self.least = lag
 
     def is_warm(self, now_ms: float) -> bool:
-        """Return whether it was near enough lately: its owner may write much at each commit."""
+        """Return whether it was near enough lately."""
         return now_ms - self.warm_ms <= _WARM_FOR_MS
 
 
@@ -131,9 +132,8 @@ class WarmUp:
         # Who seems to have died and has not, changes shares for a moment only.
         self._standbys.keep(self._share | self._before)
         behind = self._standbys.behind(self._share)
-        self.left = (
-            None if None in behind.values() else sum(map(int, filter(None, behind.values())))
-        )
+        known = [lag for lag in behind.values() if lag is not None]
+        self.left = sum(known) if len(known) == len(behind) else None
         waits_ms = 0.0 if answered and not self._parts.paused.is_set() else now_ms - before_ms
         for task_id, lag in behind.items():
             nearer = self._nearer.setdefault(task_id, _Nearer(now_ms))
@@ -156,7 +156,7 @@ class WarmUp:
         return True
 
     def end(self, now_ms: float, why: str) -> None:
-        """Note that the thread joins now, warm or not, or never."""
+        """Note that the thread joins now, warm or not."""
         self._joins_now = True
         self._parts.warming.discard(self._name)
         if not self.lasts:
