@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -17,7 +18,6 @@ from tests.broker.waiting import DEADLINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TOPOLOGY = """
 from pystreams.topology.graph.topology import Topology
@@ -101,6 +101,18 @@ def test_an_attribute_chooses(write: Write, kind: str) -> None:
     file = write(kind + "one = make('ones')\ntwo = make('twos')\n")
 
     assert "[twos]" in sources_of(load_topology(f"{file}:two"))
+
+
+def test_an_edit_is_seen_that_changes_neither_size_nor_second(write: Write) -> None:
+    text = BUILDER + "topology = make('orders').build()"
+    file = write(text)
+    first = load_topology(file)
+    changed = Path(file).stat().st_mtime_ns
+    write(text.replace("orders", "events"))
+    os.utime(file, ns=(changed, changed))
+
+    assert "[orders]" in sources_of(first)
+    assert "[events]" in sources_of(load_topology(file))
 
 
 def test_an_attribute_may_be_inside_an_object(write: Write) -> None:

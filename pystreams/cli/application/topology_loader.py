@@ -15,8 +15,9 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pystreams.cli.application.import_path import (
@@ -125,6 +126,18 @@ def _is_path(location: str) -> bool:
     return Path(location).is_dir() and not (Path(location) / "__init__.py").is_file()
 
 
+class _AsItIsNow(SourceFileLoader):
+    """Compiles the text that is there now.
+
+    What Python keeps compiled it tells from another text by its size and the second of its last
+    change only: an edit right after a run would not be seen.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
@@ -133,7 +146,8 @@ def _import_file(path: Path) -> ModuleType:
     # A name that is taken would hide the other module from the user's own imports, and from ours.
     if name in sys.modules or is_pythons_own(name):
         name = f"pystreams_{name}"
-    spec = importlib.util.spec_from_file_location(name, absolute)
+    loader = _AsItIsNow(name, str(absolute)) if absolute.suffix == ".py" else None
+    spec = importlib.util.spec_from_file_location(name, absolute, loader=loader)
     if spec is None or spec.loader is None:
         raise LoadingError(f"{path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)

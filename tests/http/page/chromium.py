@@ -169,8 +169,9 @@ class Chromium:
     def _next(self, end_s: float) -> dict[str, Any]:
         while b"\0" not in self._read:
             left_s = max(0.0, end_s - time.monotonic())
-            ready, _, _ = select.select([self._answers], [], [], left_s)
-            assert ready, "Chromium does not answer"
+            poll = select.poll()  # Of `select`, files have numbers below 1,024.
+            poll.register(self._answers, select.POLLIN)
+            assert poll.poll(1000 * left_s), "Chromium does not answer"
             read = os.read(self._answers, 1 << 16)
             assert read, "Chromium has ended"
             self._read += read
