@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ def held_up(scene: Scene, *, is_held: bool) -> None:
 
 def members(scene: Scene) -> int:
     return len(scene.application.broker.group.members())
+
+
+def run_threads(scene: Scene, threads: int, *processes: SimulatedProcess, for_ms: int) -> None:
+    """Let processes of several threads go on for some time, while their input grows."""
+    for _ in range(for_ms // 50):
+        for process in processes:
+            for index in range(1, threads):
+                process.step(index)
+        scene.run(*processes, for_ms=50)
 
 
 def run_until_joined(
@@ -157,13 +167,7 @@ def test_threads_of_a_process_join_together_when_all_of_them_are_warm(
     first, comes = scene.process("p0"), scene.process(name, newcomer=True)
     first.start()
 
-    def run(*processes: SimulatedProcess, for_ms: int) -> None:
-        for _ in range(for_ms // 50):
-            for process in processes:
-                for index in range(1, threads):
-                    process.step(index)
-            scene.run(*processes, for_ms=50)
-
+    run = partial(run_threads, scene, threads)
     run(first, for_ms=4000)
     whole = {f"0_{number}" for number in range(PARTITIONS)}
 
@@ -272,13 +276,7 @@ def test_a_thread_without_tasks_that_can_not_look_spoils_no_warm_up_of_its_proce
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
     first.start()
 
-    def run(*processes: SimulatedProcess, for_ms: int) -> None:
-        for _ in range(for_ms // 50):
-            for process in processes:
-                process.step(2)
-                process.step(1)
-            scene.run(*processes, for_ms=50)
-
+    run = partial(run_threads, scene, 3)
     run(first, for_ms=4000)
     held_up(scene, is_held=True)
     with capture_logs() as lines:
