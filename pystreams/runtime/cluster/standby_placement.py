@@ -84,11 +84,7 @@ def standby_tasks(
             continue
         shares = _shares_without_others(ranked, index, process_of, topics, replicas)
         kept = {
-            task_id
-            for task_id in absent
-            if any(
-                all(at.partition in share[at.topic] for at in tasks[task_id]) for share in shares
-            )
+            task_id for task_id in absent if any(_is_in(share, tasks[task_id]) for share in shares)
         }
         if member.member_id == member_id:
             return kept
@@ -112,11 +108,7 @@ def tasks_given(
     index = [member.member_id for member in ranked].index(member_id)
     topics = Counter(at.topic for reads in tasks.values() for at in reads)
     share = {topic: share_of(count, index, len(ranked)) for topic, count in topics.items()}
-    return {
-        task_id
-        for task_id, reads in tasks.items()
-        if all(at.partition in share[at.topic] for at in reads)
-    }
+    return {task_id for task_id, reads in tasks.items() if _is_in(share, reads)}
 
 
 def _shares_without_others(
@@ -155,6 +147,11 @@ def share_of(count: int, index: int, members: int) -> range:
     each, more = divmod(count, members)
     start = index * each + min(index, more)
     return range(start, start + each + (index < more))
+
+
+def _is_in(share: Mapping[str, range], reads: Iterable[TopicPartition]) -> bool:
+    """Return whether a share has all that a task reads."""
+    return all(at.partition in share[at.topic] for at in reads)
 
 
 def _rank(member: GroupMember) -> tuple[bool, bytes]:

@@ -196,8 +196,7 @@ def test_what_stands_still_anyway_is_not_warmed_up_for(tmp_path: Path) -> None:
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
     first.start()
     scene.run(first, for_ms=8000)
-    for number in range(PARTITIONS):
-        scene.application.broker.fetched_in_vain.add(TopicPartition("app-counts-changelog", number))
+    held_up(scene, is_held=True)
     comes.start()
     group = scene.application.broker.group
     with capture_logs() as lines:
@@ -217,8 +216,7 @@ def test_a_process_whose_changelogs_are_not_read_joins_after_the_task_timeout(
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
     first.start()
     scene.run(first, for_ms=3000)
-    for number in range(PARTITIONS):
-        scene.application.broker.fetched_in_vain.add(TopicPartition("app-counts-changelog", number))
+    held_up(scene, is_held=True)
     with capture_logs() as lines:
         comes.start()
         run_until_joined(scene, comes, first)
