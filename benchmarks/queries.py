@@ -13,7 +13,9 @@ The CPU of the stream thread a record, and of the server a question, is measured
 it drifts less than they do where other programs run.
 
 With `--processes 3 --partitions 12` each question goes to the process that has the key, as a client
-asks that looks owners up (`query_metadata_for_key`), or `--to any`, which asks the owner itself.
+asks that looks owners up (`query_metadata_for_key`); with `--to any` to any of them, which asks the
+owner; with `--to client` `pystreams.client.Client` is given the first process, and asks whom it
+chooses, from as many threads as there are connections otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +34,7 @@ import click
 
 from benchmarks.harness import query_results, results
 from benchmarks.harness.asked_processes import AskedProcesses, Sample, Timeline, partitions_here
+from benchmarks.harness.client_load import ask_with_client
 from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
 from benchmarks.harness.processes import Program
@@ -38,6 +42,7 @@ from benchmarks.harness.query_load import Load, ask_at_rate
 from benchmarks.harness.setting import console, setting
 from benchmarks.harness.workload import Workload
 from pystreams.broker.network import free_ports
+from pystreams.client import Client, HttpQueryError
 from pystreams.kernel.partitioner import partition_of
 
 _INPUT, _OUTPUT = "input", "output"
@@ -50,8 +55,8 @@ _WARM_RECORDS = 20_000
 _ABSENT = "absent"
 
 
-Paths = Mapping[int, Iterator[str]]
-"""What is asked, by the port of who is asked."""
+Asking = Callable[[], Load]
+"""Asks for a turn."""
 
 
 class Turn(NamedTuple):
@@ -75,7 +80,9 @@ class Turn(NamedTuple):
 @click.option("--keys", type=click.IntRange(1), default=100_000, help="Different keys.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Processes that count.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Of the input.")
-@click.option("--to", type=click.Choice(["owner", "any"]), default="owner", help="Who is asked.")
+@click.option(
+    "--to", type=click.Choice(["owner", "any", "client"]), default="owner", help="Who is asked."
+)
 @click.option("--rate", type=click.IntRange(1), default=1_000, help="Questions a second.")
 @click.option("--connections", type=click.IntRange(1), default=8, help="Connections.")
 @click.option("--turns", type=click.IntRange(1), default=20, help="Turns of each sort.")
@@ -130,18 +137,22 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
         running.wait(_WARM_RECORDS, _START_S, of_each=1)
         running.wait_for_partitions("counts", options["partitions"], _START_S)
         other.watch()
-        paths = _paths(options, ports, asked)
-        _ask(options, paths, asked.check)  # The first ones find what later ones know.
+        ways = _with_client if options["to"] == "client" else _over_http
+        ask, ask_other = ways(options, ports, other_port, asked)
+        ask()  # The first questions find what later ones know.
         turns = [
             turn
             for _ in range(options["turns"])
-            for turn in _turns(options, paths, other_port, asked)
+            for turn in _turns(options["turn_s"], ask, ask_other)
         ]
         running.wait(options["records"], _END_S)
         asked.is_over = True
-        quiet = _ask(options, paths, asked.check)
+        quiet = ask()
         running.watch()
         timeline = running.stop()
+    except (OSError, HttpQueryError):
+        running.watch()  # Which tells why nobody answers, if one has ended.
+        raise
     finally:
         other.kill()
         running.kill()
@@ -163,8 +174,8 @@ class Asked:
         self._unanswered: set[str] = set()
         self.is_over = False
 
-    def paths(self, here: Collection[int] = (0,), count: int = 1) -> Iterator[str]:
-        """Yield paths of random keys, and now and then of one that is not there.
+    def keys(self, here: Collection[int] = (0,), count: int = 1) -> Iterator[str]:
+        """Yield random keys, and now and then one that is not there.
 
         A key is asked for once at a time: two answers could come in another order.
 
@@ -177,30 +188,36 @@ class Asked:
             key = self._chooser.choice(keys)
             if key not in self._unanswered:
                 self._unanswered.add(key)
-                yield f"/v1/stores/counts/{key}"
+                yield key
 
     def check(self, path: str, status: int, body: bytes) -> None:
-        """Check an answer.
+        """Check an answer over HTTP.
 
         Raises:
             WrongOutputError: It is wrong.
         """
-        key = path.rpartition("/")[2]
-        self._unanswered.discard(key)
-        highest, before = self._truth.get(key, 0), self._last.get(key, 0)
         if status not in (200, 404):
             raise WrongOutputError(f"{path}: {status} {body.decode()}")
-        found = json.loads(body)
-        value = found["value"] if status == 200 else 0
+        self.check_found(_key_of(path), json.loads(body) if status == 200 else None)
+
+    def check_found(self, key: str, found: Mapping[str, Any] | None) -> None:
+        """Check what was found of a key.
+
+        Raises:
+            WrongOutputError: It is wrong.
+        """
+        self._unanswered.discard(key)
+        highest, before = self._truth.get(key, 0), self._last.get(key, 0)
+        value = 0 if found is None else found["value"]
         if not before <= value <= highest or (self.is_over and value != highest):
             raise WrongOutputError(f"{key} is {value} after {before}, and {highest} in the input")
-        if status == 200 and found["key"] != key:
-            raise WrongOutputError(f"{path} is answered for {found['key']}")
+        if found is not None and found["key"] != key:
+            raise WrongOutputError(f"{key} is answered with {found['key']}")
         self._last[key] = value
 
-    def pass_over(self, path: str, status: int, body: bytes) -> None:
+    def pass_over(self, key: str) -> None:
         """Take any answer, of a program that counts nothing."""
-        self._unanswered.discard(path.rpartition("/")[2])
+        self._unanswered.discard(key)
 
 
 def _application(options: Mapping[str, Any], cluster: Cluster) -> dict[str, object]:
@@ -212,38 +229,62 @@ def _application(options: Mapping[str, Any], cluster: Cluster) -> dict[str, obje
     }
 
 
-def _turns(
-    options: Mapping[str, Any], paths: Paths, other_port: int, asked: Asked
-) -> Iterator[Turn]:
+def _turns(turn_s: float, ask: Asking, ask_other: Asking) -> Iterator[Turn]:
     """Leave the count alone for a turn, ask another program for a turn, and then the count."""
     began_s = time.monotonic()
-    time.sleep(options["turn_s"])
+    time.sleep(turn_s)
     yield Turn("alone", began_s, time.monotonic())
-    load = _ask(options, {other_port: asked.paths()}, asked.pass_over)
+    load = ask_other()
     yield Turn("elsewhere", load.began_s, load.ended_s)
-    load = _ask(options, paths, asked.check)
+    load = ask()
     yield Turn("asked", load.began_s, load.ended_s, load.latencies_s)
 
 
-def _paths(options: Mapping[str, Any], ports: Sequence[int], asked: Asked) -> Paths:
-    """Return what each process is asked."""
+def _over_http(
+    options: Mapping[str, Any], ports: Sequence[int], other_port: int, asked: Asked
+) -> tuple[Asking, Asking]:
+    """Return how the count is asked, and how the program beside it is."""
+    load = {name: options[name] for name in ("rate", "connections")}
+    ask = partial(ask_at_rate, seconds=options["turn_s"], **load)
+    paths = _paths(options, ports, asked)
+    other = {other_port: map(_path_of, asked.keys())}
+    return (
+        partial(ask, paths, check=asked.check),
+        partial(ask, other, check=lambda path, *_: asked.pass_over(_key_of(path))),
+    )
+
+
+def _with_client(
+    options: Mapping[str, Any], ports: Sequence[int], other_port: int, asked: Asked
+) -> tuple[Asking, Asking]:
+    """Return how the count is asked with a client, and how the program beside it is."""
+    load = {"rate": options["rate"], "threads": options["connections"]}
+    ask = partial(ask_with_client, seconds=options["turn_s"], **load)
+    client, other = Client(f"127.0.0.1:{ports[0]}"), Client(f"127.0.0.1:{other_port}")
+    keys = asked.keys()
+    return (
+        partial(ask, client, keys, check=asked.check_found),
+        partial(ask, other, keys, check=lambda key, _: asked.pass_over(key)),
+    )
+
+
+def _paths(
+    options: Mapping[str, Any], ports: Sequence[int], asked: Asked
+) -> Mapping[int, Iterator[str]]:
+    """Return what each process is asked, by its port."""
     if options["to"] == "any":
-        return dict.fromkeys(ports, asked.paths())
+        return dict.fromkeys(ports, map(_path_of, asked.keys()))
     count = options["partitions"]
     shares = {port: partitions_here(port, "counts") for port in ports}
-    return {port: asked.paths(share, count) for port, share in shares.items()}
+    return {port: map(_path_of, asked.keys(share, count)) for port, share in shares.items()}
 
 
-def _ask(
-    options: Mapping[str, Any], paths: Paths, check: Callable[[str, int, bytes], None]
-) -> Load:
-    return ask_at_rate(
-        paths,
-        rate=options["rate"],
-        seconds=options["turn_s"],
-        connections=options["connections"],
-        check=check,
-    )
+def _path_of(key: str) -> str:
+    return f"/v1/stores/counts/{key}"
+
+
+def _key_of(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _figures(timeline: Timeline, turns: Sequence[Turn], quiet: Load) -> dict[str, Any]:

@@ -10,6 +10,12 @@ from benchmarks.harness import results
 
 COLUMNS = ("", "count left alone", "another asked", "count asked", "count asked at rest")
 
+_ASKED = {
+    "owner": "to the one that has the key",
+    "any": "to any of them",
+    "client": "with a `Client` of the first one",
+}
+
 Row = Mapping[str, Any]
 
 
@@ -39,10 +45,9 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     place, asked = "queries", ""
     if settings["processes"] > 1:
         place = f"queries-{settings['to']}"
-        who = "the one that has the key" if settings["to"] == "owner" else "any of them"
         asked = (
             f"{settings['processes']} processes, {settings['partitions']} partitions, each "
-            f"question to {who}: "
+            f"question {_ASKED[settings['to']]}: "
         )
     about = (
         f"{asked}{settings['rate']:,} questions a second over {settings['connections']} "

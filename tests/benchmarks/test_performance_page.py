@@ -29,6 +29,7 @@ PLACES = [
     "queries",
     "queries-owner",
     "queries-any",
+    "queries-client",
     "downtime",
     "models",
 ]

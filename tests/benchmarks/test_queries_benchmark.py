@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness.asked_processes import AskedProcesses
+from benchmarks.harness.client_load import ask_with_client
 from benchmarks.harness.output_check import WrongOutputError
 from benchmarks.harness.processes import ProgramError
 from benchmarks.queries import Asked
+from pystreams.client import Client
 from tests.broker.waiting import DEADLINE_S
 from tests.http.scripted_server import Asked as Request
 from tests.http.scripted_server import as_json, scripted
@@ -32,9 +35,10 @@ def queries_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.timeout(900)
-def test_it_asks_a_running_count_and_tells_what_that_costs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["owner", "client"])
+def test_it_asks_a_running_count_and_tells_what_that_costs(tmp_path: Path, to: str) -> None:
     file = tmp_path / "results.json"
-    done = queries_benchmark(f"--json={file}")
+    done = queries_benchmark(f"--json={file}", f"--to={to}")
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(file.read_text("utf-8"))["rows"]
     assert row["quiet_us_per_question"] > 0
@@ -83,6 +87,25 @@ def test_wrong_answers_are_found(status: int, body: bytes, is_over: bool) -> Non
     asked.is_over = is_over
     with pytest.raises(WrongOutputError):
         asked.check("/v1/stores/counts/a", status, body)
+
+
+@pytest.mark.parametrize(("value", "is_right"), [(2, True), (4, False)])
+def test_what_a_client_finds_is_checked_as_well(value: int, is_right: bool) -> None:
+    asked = Asked({"a": 3, "b": 3})
+    expected = contextlib.nullcontext() if is_right else pytest.raises(WrongOutputError)
+
+    def answered(request: Request) -> bytes:
+        return as_json({"key": request.target.rpartition("/")[2], "value": value})
+
+    with scripted(answered) as server, Client(server.url) as client, expected:
+        load = ask_with_client(
+            client, iter(["a", "b"] * 10), rate=200, seconds=0.1, threads=1, check=asked.check_found
+        )
+        assert len(load.latencies_s) == 20
+        assert {request.target for request in server.asked} == {
+            "/v1/stores/counts/a",
+            "/v1/stores/counts/b",
+        }
 
 
 MOVING = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
