@@ -9,8 +9,8 @@ beside the one before. Each answer is checked: a count never falls, and is never
 input has. After the input's end keys are asked again, and have to be right. One wrong answer ends
 the benchmark with exit code 1 and no number.
 
-The CPU of the stream thread a record, and of the server a question, is measured beside the rates:
-it drifts less than they do where other programs run.
+The CPU of the stream thread a record, and of the server and of who asks a question, is measured
+beside the rates: it drifts less than they do where other programs run.
 
 With `--processes 3 --partitions 12` each question goes to the process that has the key, as a client
 asks that looks owners up (`query_metadata_for_key`); with `--to any` to any of them, which asks the
@@ -67,12 +67,14 @@ class Turn(NamedTuple):
         began_s: When it began (`time.monotonic`).
         ended_s: When it ended.
         latencies_s: How long the count's answers took (s).
+        asker_us: What a question took who asked (us of a processor); None: nobody did.
     """
 
     sort: str
     began_s: float
     ended_s: float
     latencies_s: Sequence[float] = ()
+    asker_us: float | None = None
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
@@ -235,9 +237,9 @@ def _turns(turn_s: float, ask: Asking, ask_other: Asking) -> Iterator[Turn]:
     time.sleep(turn_s)
     yield Turn("alone", began_s, time.monotonic())
     load = ask_other()
-    yield Turn("elsewhere", load.began_s, load.ended_s)
+    yield Turn("elsewhere", load.began_s, load.ended_s, asker_us=_asker_us(load))
     load = ask()
-    yield Turn("asked", load.began_s, load.ended_s, load.latencies_s)
+    yield Turn("asked", load.began_s, load.ended_s, load.latencies_s, _asker_us(load))
 
 
 def _over_http(
@@ -291,9 +293,12 @@ def _figures(timeline: Timeline, turns: Sequence[Turn], quiet: Load) -> dict[str
     """Return the figures; rates are of turns in which there was something to count."""
     rates: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
     costs: dict[str, list[float]] = {"alone": [], "elsewhere": [], "asked": []}
+    askers: dict[str, list[float]] = {"elsewhere": [], "asked": []}
     server: list[float] = []
     latencies: list[float] = []
-    for sort, began_s, ended_s, answered_s in turns:
+    for sort, began_s, ended_s, answered_s, asker_us in turns:
+        if asker_us is not None:
+            askers[sort].append(asker_us)
         before, after = timeline.at(began_s), timeline.at(ended_s)
         records = after["records"] - before["records"]
         if answered_s:
@@ -309,6 +314,9 @@ def _figures(timeline: Timeline, turns: Sequence[Turn], quiet: Load) -> dict[str
         **{f"{sort}_us_per_record": _median(found) for sort, found in costs.items()},
         "kept_beside_asker": _kept(rates["elsewhere"], rates["alone"]),
         "kept": _kept(rates["asked"], rates["elsewhere"]),
+        "elsewhere_asker_us_per_question": _median(askers["elsewhere"]),
+        "asked_asker_us_per_question": _median(askers["asked"]),
+        "quiet_asker_us_per_question": _asker_us(quiet),
         "server_us_per_question": _median(server),
         "quiet_us_per_question": _server_us(before, after, len(quiet.latencies_s)),
         **{f"p{of}_ms": query_results.percentile_ms(latencies, of) for of in (50, 99)},
@@ -316,6 +324,10 @@ def _figures(timeline: Timeline, turns: Sequence[Turn], quiet: Load) -> dict[str
             f"quiet_p{of}_ms": query_results.percentile_ms(quiet.latencies_s, of) for of in (50, 99)
         },
     }
+
+
+def _asker_us(load: Load) -> float:
+    return load.cpu_s * 1e6 / len(load.latencies_s)
 
 
 def _kept(rates: Sequence[float], before: Sequence[float]) -> float | None:

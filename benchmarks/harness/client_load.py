@@ -31,7 +31,7 @@ def ask_with_client(
         threads: How many threads ask; one that is free takes the next question.
         check: Is given each key and what was found, one at a time; may raise.
     """
-    load = Load(began_s=time.monotonic())
+    load, cpu_s = Load(began_s=time.monotonic()), time.process_time()
     due = iter(range(int(rate * seconds)))
     lock = threading.Lock()
 
@@ -53,5 +53,5 @@ def ask_with_client(
     with ThreadPoolExecutor(threads) as pool:
         for asking in [pool.submit(ask) for _ in range(threads)]:
             asking.result()
-    load.ended_s = time.monotonic()
+    load.ended_s, load.cpu_s = time.monotonic(), time.process_time() - cpu_s
     return load

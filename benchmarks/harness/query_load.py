@@ -25,11 +25,13 @@ class Load:
         latencies_s: From the time that each was due to its answer (s).
         began_s: When the first was due (`time.monotonic`).
         ended_s: When the last was answered.
+        cpu_s: What asking took this process (s).
     """
 
     latencies_s: list[float] = field(default_factory=list)
     began_s: float = 0.0
     ended_s: float = 0.0
+    cpu_s: float = 0.0
 
 
 class _Connection(asyncio.Protocol):
@@ -117,7 +119,7 @@ async def _ask_at_rate(
         )
         free.append(connection)
     every = list(free)
-    load.began_s = time.monotonic()
+    load.began_s, cpu_s = time.monotonic(), time.process_time()
     for number in range(total):
         due_s = load.began_s + number / rate
         if (wait_s := due_s - time.monotonic()) > 0:
@@ -127,7 +129,7 @@ async def _ask_at_rate(
         else:
             waiting.append(due_s)
     await asyncio.wait_for(done, _GIVE_UP_S)
-    load.ended_s = time.monotonic()
+    load.ended_s, load.cpu_s = time.monotonic(), time.process_time() - cpu_s
     for connection in every:
         connection.transport.close()
     return load

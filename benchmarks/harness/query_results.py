@@ -29,12 +29,16 @@ def lines(rows: Sequence[Row]) -> list[list[str]]:
     sorts = ("alone", "elsewhere", "asked")
     stream = [_text(row[f"{sort}_us_per_record"]) for sort in sorts]
     server = [_text(row[f"{when}_us_per_question"], 0) for when in ("server", "quiet")]
+    asker = [
+        _text(row[f"{when}_asker_us_per_question"], 0) for when in ("elsewhere", "asked", "quiet")
+    ]
     alone, elsewhere, asked = (_text(row[f"{sort}_records_per_s"], 0) for sort in sorts)
     beside = f"{elsewhere} ({_text(row['kept_beside_asker'], 2)} of it)"
     return [
         ["records/s", alone, beside, f"{asked} ({_text(row['kept'], 2)} of that)", ""],
         ["CPU of the stream thread, us a record", *stream, ""],
         ["CPU of the server, us a question", "", "", *server],
+        ["CPU of who asks, us a question", "", *asker],
         *answered,
     ]
 
