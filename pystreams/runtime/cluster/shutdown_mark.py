@@ -23,3 +23,12 @@ def asking_client_id(thread: str) -> str:
 def asks_to_shut_down(member: GroupMember) -> bool:
     """Return whether a member is there to ask the others to end."""
     return member.client_id.endswith(_MARK)
+
+
+def told_to_end(asking: GroupMember) -> str:
+    """Return the error of a process that ends because this member asks it to."""
+    return (
+        f"the application was shut down by another process, as its uncaught exception handler "
+        f"said (SHUTDOWN_APPLICATION): {asking.client_id} on {asking.host}, whose log has the "
+        "cause. Everything processed here is committed: start again when the cause is gone"
+    )

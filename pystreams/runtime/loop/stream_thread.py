@@ -132,7 +132,7 @@ class StreamThread:
             self.name, parts, self._manager, lambda: self._consumer, self._waiting, self.join_group
         )
         warm_up = WarmUp(self.name, index, parts, self._manager.standbys)
-        self._arrival = Arrival(self.name, parts, self._group.left_open.see, warm_up)
+        self._arrival = Arrival(self.name, parts, self._group.is_told_to_end, warm_up)
 
     # ------------------------------------------------------------------ from any thread
 

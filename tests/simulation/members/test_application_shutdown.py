@@ -125,6 +125,7 @@ def test_a_request_whose_process_was_killed_ends_with_its_session(
     # From here nobody polls for it: it was killed.
     started = app.process("started")
     app.clock.advance_ms(3_500)
+    app.broker.group.expire()
     started.start()
     app.feed("a")
     group.step_until(lambda: app.outputs() == [("a", 1)], "the first record", started=started)

@@ -338,6 +338,33 @@ def test_a_warm_up_ends_when_another_topology_takes_the_group_over(tmp_path: Pat
     assert told(lines, "standing by: another topology runs")
 
 
+def test_a_process_that_warms_up_ends_too_when_the_application_is_shut_down(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=3000)
+    held_up(scene, is_held=True)
+    comes.start()
+    scene.run(first, comes, for_ms=1000)
+    request = first.shut_down_application()
+    is_over = False
+    with capture_logs() as lines:
+        for _ in range(400):
+            if comes.running:
+                comes.step()
+            if not is_over and request.step():
+                request.close()
+                is_over = True
+
+    assert is_over
+    assert not comes.running
+    assert "SHUTDOWN_APPLICATION" in str(comes.told_to_end)
+    assert members(scene) == 0
+    assert not told(lines, JOINS) + told(lines, "partitions assigned")
+
+
 def test_a_process_that_dies_as_it_warms_up_goes_on_where_it_was(tmp_path: Path) -> None:
     scene = scene_of(tmp_path)
     first, comes = scene.process("p0"), scene.process("p1", newcomer=True)

@@ -3,7 +3,9 @@
     failed thread --leaves--> joins as `...-ShutdownApplication` --> rebalance
     every thread   describes the group when it is given a share, and now and then: sees that member
                    --> its process commits, leaves the group and ends
-    no other left --> this member leaves, too: who starts after that finds nothing of it
+    a process that warms up looks before it joins, more often --> ends as well
+    no other left, and that one has had its look --> this member leaves, too: who starts after that
+                   finds nothing of it
 
 librdkafka tells nothing between members but what the broker shows of them, and the broker shows a
 client id under both protocols, during a rebalance too. The member is given partitions, and reads
@@ -33,6 +35,8 @@ _POLL_S = 0.2
 _LOOK_EVERY_MS = 1_000
 _SEEN_BY_ALL_MS = 35_000
 """Longer than any thread goes without a look at its group."""
+_SEEN_FROM_OUTSIDE_MS = 2_000
+"""Longer than who warms up goes without one: it is no member that could be waited for."""
 
 
 class ApplicationShutdown:
@@ -115,8 +119,10 @@ class ApplicationShutdown:
         if self._shown_ms is None:
             return False
         # Who came later has looked, or looks soon; a supervisor may start one again and again.
-        told = now_ms - self._shown_ms >= _SEEN_BY_ALL_MS
-        return not ids or (told and self._awaited.isdisjoint(ids))
+        shown_ms = now_ms - self._shown_ms
+        if not ids:
+            return shown_ms >= _SEEN_FROM_OUTSIDE_MS
+        return shown_ms >= _SEEN_BY_ALL_MS and self._awaited.isdisjoint(ids)
 
 
 class _Nothing:

@@ -7,6 +7,7 @@ still while it restores them. So it looks at the group before:
     group empty, or knows it already                    -> join
     new, some commit, one is silent                     -> wait till that is out, a session at most
     much to restore of what would come to it            -> wait till it is warm (`warming_up`)
+    one asks all to end (`SHUTDOWN_APPLICATION`)        -> end
     new, and none of these                              -> join after a moment of looking
     else                                                -> join
 
@@ -56,7 +57,7 @@ class Arrival:
     """The first join of one thread; later ones are not held up.
 
     Args:
-        see: Told of each look.
+        is_told_to_end: Told of each look; returns whether the process ends instead.
         warm_up: What is to come to the thread.
 
     Attributes:
@@ -67,11 +68,11 @@ class Arrival:
         self,
         name: str,
         parts: ThreadParts,
-        see: Callable[[GroupDescription], None],
+        is_told_to_end: Callable[[GroupDescription], bool],
         warm_up: WarmUp,
     ) -> None:
         self.warm_up = warm_up
-        self._name, self._see = name, see
+        self._name, self._is_told_to_end = name, is_told_to_end
         self._parts, self._clock = parts, parts.clock
         settings = parts.settings
         self._looks = settings.membership.static
@@ -125,7 +126,8 @@ class Arrival:
         """Look at the group; return whether nothing but a warm-up is against joining it."""
         try:
             group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
-            self._see(group)
+            if self._is_told_to_end(group):
+                return False
             if not group.members or self._is_in(group):
                 self.warm_up.end(now_ms, "nobody else has the tasks, or they are its own")
                 return True

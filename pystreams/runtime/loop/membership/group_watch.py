@@ -43,7 +43,7 @@ from pystreams.runtime.cluster.group_description import (
     of_another_topology,
 )
 from pystreams.runtime.cluster.partial_tasks import stranded
-from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down
+from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down, told_to_end
 from pystreams.runtime.loop.membership.fenced_identity import IdentityGuard
 from pystreams.runtime.loop.membership.left_open import LeftOpen
 from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
@@ -185,6 +185,15 @@ class GroupWatch:
             return
         self._judge(group)
 
+    def is_told_to_end(self, group: GroupDescription) -> bool:
+        """Note who is in the group; return whether one asks all to end: then this process does."""
+        self.left_open.see(group)
+        asking = next(filter(asks_to_shut_down, group.members), None)
+        if asking is not None:
+            _log.warning("another process asks all to end", thread=self._name, by=str(asking))
+            self._parts.shut_down(FatalStreamsError(told_to_end(asking)))
+        return asking is not None
+
     def _ask(self) -> None:
         self._asked = self._parts.admin.describe_group(self._parts.plan.application_id)
 
@@ -198,12 +207,10 @@ class GroupWatch:
     # ------------------------------------------------------------------ what it sees
 
     def _judge(self, group: GroupDescription) -> None:
-        self.left_open.see(group)
         others = group.others(self._consumer().member_id())
-        if asking := next(filter(asks_to_shut_down, others), None):
-            _log.warning("another process asks all to end", thread=self._name, by=str(asking))
-            self._parts.shut_down(FatalStreamsError(_told_to_end(asking)))
-        elif self._stands_by_since_ms is not None:
+        if self.is_told_to_end(group):
+            return
+        if self._stands_by_since_ms is not None:
             self._stand_by_on(others, self._stands_by_since_ms)
         elif self._waiting.lasts:
             if self._has_asked and not group.settled:
@@ -387,11 +394,3 @@ class GroupWatch:
             return False
         self._told_ms[what] = now_ms
         return True
-
-
-def _told_to_end(asking: GroupMember) -> str:
-    return (
-        f"the application was shut down by another process, as its uncaught exception handler "
-        f"said (SHUTDOWN_APPLICATION): {asking.client_id} on {asking.host}, whose log has the "
-        "cause. Everything processed here is committed: start again when the cause is gone"
-    )
