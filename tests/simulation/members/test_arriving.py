@@ -163,9 +163,9 @@ def test_a_newcomer_that_can_not_look_joins_after_some_tries(tmp_path: Path) -> 
     first = scene.process("p0")
     first.start()
     scene.run(first, for_ms=500)
-    no_answer = RetriableClientError("offset_ranges: no answer in time (simulated)")
+    no_answer = RetriableClientError("describe_group: no answer in time (simulated)")
     for _ in range(100):
-        scene.application.faults.fail_next("offset_ranges", no_answer)
+        scene.application.faults.fail_next("describe_group", no_answer)
     second = scene.process("p1", newcomer=True)
     second.start()
     scene.run(first, second, for_ms=1500)

@@ -16,7 +16,7 @@ from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.testing.simulation import SimulatedProcess
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from tests.simulation.applications import running_tasks, stored_counts
-from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, Scene
+from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, WAITS, Scene
 from tests.simulation.members.test_group_watch import reading
 
 pytestmark = pytest.mark.simulation
@@ -190,6 +190,34 @@ def test_threads_of_a_process_join_together_when_all_of_them_are_warm(
     assert max(taken_over.values()) <= ENOUGH
 
 
+def test_a_cold_task_that_another_thread_of_the_process_takes_over_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"num.stream.threads": "2"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    shifts = scene.application.process("o0", config={"acceptable.recovery.lag": "100000"})
+    first.start()
+    run = partial(run_threads, scene, 2)
+    run(first, for_ms=4000)
+    held_up(scene, is_held=True)
+    with capture_logs() as lines:
+        comes.start()
+        run(first, comes, for_ms=1000)
+        shifts.start()
+        for _ in range(12):
+            run(first, comes, for_ms=50)
+            shifts.step()
+        assert members(scene) == 3
+        assert not told(lines, JOINS)
+        held_up(scene, is_held=False)
+        for _ in range(12):
+            run(first, comes, for_ms=50)
+            shifts.step()
+
+    assert members(scene) == 5
+    assert told(lines, JOINS)[0]["why"] == "warm"
+
+
 def test_what_stands_still_anyway_is_not_warmed_up_for(tmp_path: Path) -> None:
     """Nobody processes, as when all restore: to wait would be in vain."""
     scene = scene_of(tmp_path)
@@ -224,6 +252,89 @@ def test_a_process_whose_changelogs_are_not_read_joins_after_the_task_timeout(
     [joined] = told(lines, JOINS)
     assert joined["why"] == "a task comes no nearer to its end for task.timeout.ms"
     assert 5 <= joined["seconds"] <= 7
+
+
+def test_a_task_that_comes_back_with_a_change_of_the_group_is_given_time_anew(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"task.timeout.ms": "4000"})
+    first, comes = scene.process("p0"), scene.process("p1")
+    takes = scene.application.process("p2", config={"acceptable.recovery.lag": "100000"})
+    first.start()
+    scene.run(first, for_ms=3000)
+    held_up(scene, is_held=True)
+    no_end = scene.application.broker.ends_in_vain
+    no_end.add(TopicPartition("app-counts-changelog", 2))
+    with capture_logs() as lines:
+        comes.start()
+        scene.run(first, comes, for_ms=1000)
+        takes.start()
+        scene.run(first, comes, takes, for_ms=2000)
+        no_end.clear()  # From here on this task's time counts; the other one belongs to p2 now.
+        scene.run(first, comes, takes, for_ms=2000)
+        assert members(scene) == 2
+        takes.stop(leave_group=True)
+        scene.run(first, comes, for_ms=1000)
+        assert members(scene) == 1
+        held_up(scene, is_held=False)
+        run_until_joined(scene, comes, first)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+    assert {task for line in told(lines, WARMS_UP) for task in line["tasks"]} == {"0_2", "0_3"}
+
+
+def test_a_warm_up_in_vain_ends_once_when_no_member_has_to_be_waited_for(tmp_path: Path) -> None:
+    scene = scene_of(
+        tmp_path, **{"task.timeout.ms": "3000", "consumer.session.timeout.ms": "30000"}
+    )
+    works, blocks = scene.process("p0"), scene.process("p2")
+    works.start()
+    blocks.start()
+    scene.run(works, blocks, for_ms=3000)
+    held_up(scene, is_held=True)
+    comes = scene.process("p1", newcomer=True)
+    comes.start()
+    with capture_logs() as lines:
+        for _ in range(160):
+            scene.application.broker.group.touch_all()
+            scene.run(works, comes, for_ms=50)
+        assert not told(lines, JOINS)
+        scene.run(works, comes, for_ms=2 * SESSION_MS)
+
+    assert [line["why"] for line in told(lines, JOINS)] == [
+        "a task comes no nearer to its end for task.timeout.ms"
+    ]
+
+
+def test_what_changelogs_hold_is_taken_for_much_while_no_broker_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scene_of(tmp_path)
+    first, comes = scene.process("p0"), scene.process("p1")
+    first.start()
+    scene.run(first, for_ms=3000)
+    ask, answered = SimulatedAdmin.offset_ranges, False
+
+    def of_changelogs(
+        self: SimulatedAdmin, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        if not answered and any(topic.endswith("-changelog") for topic, _ in partitions):
+            raise RetriableClientError("no leader")
+        return ask(self, partitions)
+
+    monkeypatch.setattr(SimulatedAdmin, "offset_ranges", of_changelogs)
+    with capture_logs() as lines:
+        comes.start()
+        scene.run(first, comes, for_ms=4000)
+        assert members(scene) == 1
+        answered = True
+        run_until_joined(scene, comes, first)
+        scene.run(first, comes, for_ms=1000)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+    taken_over = told(lines, "standby takes over")
+    assert len(taken_over) == PARTITIONS // 2
+    assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
 
 
 def test_a_warm_up_outlasts_brokers_that_do_not_answer(tmp_path: Path) -> None:
@@ -406,6 +517,60 @@ def test_who_comes_in_the_place_of_a_dead_process_is_warm_when_that_one_is_out(
     assert all(line["remaining_records"] <= ENOUGH for line in taken_over)
     scene.application.run_until_processed(stays, comes)
     assert len(scene.application.outputs()) == scene.fed
+
+
+def test_what_comes_with_a_silent_member_that_lives_is_warm_as_well(tmp_path: Path) -> None:
+    """It is in the middle of a long record, and keeps its part: another share is right with it."""
+    scene = scene_of(tmp_path)
+    blocks, works = scene.process("p0"), scene.process("p2")
+    blocks.start()
+    works.start()
+    scene.run(blocks, works, for_ms=3000)
+    comes = scene.process("p1", newcomer=True)
+    comes.start()
+    with capture_logs() as lines:
+        for _ in range(200):
+            scene.application.broker.group.touch_all()
+            scene.run(works, comes, for_ms=50)
+            if members(scene) > 2:
+                break
+        assert told(lines, WAITS)
+        scene.run(blocks, works, comes, for_ms=1500)
+
+    taken_over = {
+        line["task"]: line["remaining_records"] for line in told(lines, "standby takes over")
+    }
+    assert taken_over.keys() == set(running_tasks(comes)) == {"0_2"}
+    assert max(taken_over.values()) <= ENOUGH
+
+
+def test_each_member_that_dies_in_a_warm_up_is_waited_for(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, **{"consumer.session.timeout.ms": "20000"})
+    stays, dies, follows = (scene.process(name) for name in ("p0", "p1", "p3"))
+    for process in (stays, dies, follows):
+        process.start()
+    scene.run(stays, dies, follows, for_ms=2000)
+    dies.crash()
+    no_end = scene.application.broker.ends_in_vain
+    no_end |= {TopicPartition("app-counts-changelog", number) for number in range(PARTITIONS)}
+    comes = scene.process("p2", newcomer=True)
+    comes.start()
+    with capture_logs() as lines:
+        scene.run(stays, follows, comes, for_ms=2 * SESSION_MS)
+        follows.crash()
+        for step in range(200):
+            scene.application.broker.group.touch_all()  # Its session is longer than that.
+            if step == 150:
+                no_end.clear()
+            scene.run(stays, comes, for_ms=50)
+        assert members(scene) == 2
+        scene.run(stays, comes, for_ms=2 * SESSION_MS)
+
+    first, second = (str(line["members"]) for line in told(lines, WAITS))
+    assert "p1" in first
+    assert "p3" in second
+    assert "p1" not in second
+    assert len(running_tasks(comes)) == PARTITIONS // 2
 
 
 def test_what_was_warmed_up_and_did_not_come_is_let_go(tmp_path: Path) -> None:

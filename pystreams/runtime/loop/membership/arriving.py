@@ -19,16 +19,12 @@ the user's, takes its own partitions back if it is still a member, and joins at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import ceil
 
 from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.group_description import (
-    GroupDescription,
-    GroupMember,
-    of_another_topology,
-)
+from pystreams.runtime.cluster.group_description import GroupDescription, of_another_topology
 from pystreams.runtime.cluster.signs_of_life import SignsOfLife
 from pystreams.runtime.loop.membership.warming_up import WarmUp
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -37,7 +33,7 @@ _log = get_logger("pystreams.thread")
 
 _LOOK_EVERY_MS = 500
 _LOOK_SOON_MS = 100
-_COMMITTED_EVERY_MS = 2000
+_COMMITTED_EVERY_MS = 5000
 """What is committed costs a client each time: a warm-up may last for minutes."""
 _COMMIT_TAKES_MS = 1000
 _COMMITS_SELDOM_MS = 2000
@@ -83,11 +79,11 @@ class Arrival:
         self._looking_ms = patience_ms + 3 * _LOOK_EVERY_MS
         self._join: Callable[[], None] | None = None
         self._began_ms = self._look_at_ms = 0.0
-        self._waits_since_ms: float | None = None
-        self._is_free = self._seen_settled = self._has_judged = False
+        self._is_free = self._seen_settled = self._has_seen = False
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
-        self._silent: list[GroupMember] = []
+        self._silent_since_ms: dict[str, float] = {}
+        self._told_dead: set[str] = set()
         self._asked_ms = self._failure_told_ms = float("-inf")
 
     @property
@@ -126,6 +122,7 @@ class Arrival:
         """Look at the group; return whether nothing but a warm-up is against joining it."""
         try:
             group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
+            self._has_seen = True
             if self._is_told_to_end(group):
                 return False
             if not group.members or self._is_in(group):
@@ -143,31 +140,35 @@ class Arrival:
         due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self.warm_up.lasts
         asks = (watched and not self._is_free) or (due and group.settled)
         answered = asks and self._ask_who_is_silent(now_ms, group)
-        if of_another_topology(group.members, self._parts.plan.reads, ()):
-            self.warm_up.end(now_ms, "another topology is in the group")
-        else:
-            gone = {member.member_id for member in self._silent}
-            present = [member for member in group.members if member.member_id not in gone]
-            self.warm_up.look(now_ms, present)
-        self._has_judged = True
+        foreign = of_another_topology(group.members, self._parts.plan.reads, ())
+        if not foreign:
+            self.warm_up.look(now_ms, group.members, self._dead(now_ms))
         self._seen_settled |= group.settled
         if not (group.settled and self.warm_up.lasts):
             self._stands_since_ms = None
-        if self._stands_since_ms is not None and (
-            now_ms - self._stands_since_ms >= self._standing_ms
-        ):
-            self.warm_up.end(now_ms, "nobody processes what is to come")
+        if watched and (answered or self._waits_for(now_ms)):
+            free = self._is_calm(now_ms, group)
+        else:
+            free = self._is_free or not watched or now_ms - self._began_ms >= self._looking_ms
+        why = "another topology is in the group" if foreign else self._is_in_vain(now_ms)
+        if free and why:
+            self.warm_up.end(now_ms, why)
+        return free
+
+    def _is_in_vain(self, now_ms: float) -> str:
+        """Return why it would be no use to warm up; nothing if it is."""
+        stands_since_ms = self._stands_since_ms
+        if stands_since_ms is not None and now_ms - stands_since_ms >= self._standing_ms:
+            return "nobody processes what is to come"
         if not self._seen_settled and now_ms - self._began_ms >= _REBALANCE_MS:
-            self.warm_up.end(now_ms, "the group begins, perhaps: it does not share out")
-        if answered and watched:
-            return self._is_calm(now_ms, self._silent)
-        return self._is_free or not watched or now_ms - self._began_ms >= self._looking_ms
+            return "the group begins, perhaps: it does not share out"
+        return ""
 
     def _ask_who_is_silent(self, now_ms: float, group: GroupDescription) -> bool:
         """Note which members are silent; return whether the brokers tell."""
         self._asked_ms = now_ms
         try:
-            self._silent = self._silent_ones(now_ms, group)
+            self._note_silent(now_ms, group)
         except (RetriableClientError, BrokerNotAvailableError) as error:
             self._stands_since_ms = None
             self._tell(now_ms, error)
@@ -177,15 +178,16 @@ class Arrival:
     def _goes_on_after(self, now_ms: float, error: StreamsError) -> bool:
         """Go on with a warm-up where the group can't be looked at; who never could joins."""
         self._stands_since_ms = None
-        if not self._has_judged and now_ms - self._began_ms >= _TRIES_MS:
+        if not self._has_seen and now_ms - self._began_ms >= _TRIES_MS:
             self.warm_up.end(now_ms, str(error))
             return True
         self.warm_up.go_on(now_ms, answered=False)
         self._tell(now_ms, error)
-        return self._is_free or now_ms - self._began_ms >= self._looking_ms
+        has_looked = now_ms - self._began_ms >= self._looking_ms
+        return self._is_free or (has_looked and not self._waits_for(now_ms))
 
     def _tell(self, now_ms: float, error: StreamsError) -> None:
-        if self._has_judged and now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
+        if self._has_seen and now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
             self._failure_told_ms = now_ms
             _log.warning(
                 "the group can't be looked at before joining it", thread=self._name, why=str(error)
@@ -197,41 +199,55 @@ class Arrival:
         found = (member.group_instance_id or "" for member in group.members)
         return any(name.rpartition("-")[0] == own for name in found)
 
-    def _is_calm(self, now_ms: float, silent: list[GroupMember]) -> bool:
-        if not silent or not self._signs.alive:
+    def _is_calm(self, now_ms: float, group: GroupDescription) -> bool:
+        """Return whether no member has to be waited for; those are told once each."""
+        dead_ids = self._waits_for(now_ms)
+        if not dead_ids:
             everybody = self._signs.processes <= self._signs.alive
             return everybody or now_ms - self._began_ms >= self._looking_ms
-        return self._has_waited(now_ms, silent)
+        if not dead_ids <= self._told_dead:
+            self._told_dead |= dead_ids
+            limit_ms = self._parts.settings.membership.session_timeout_ms
+            _log.info(
+                "members seem to have died: joining the group when they are out",
+                thread=self._name,
+                members=[str(at) for at in group.members if at.member_id in dead_ids],
+                at_most_s=ceil(limit_ms / 1000),
+                why="joining now would stop the tasks of all others until then",
+            )
+        return False
 
-    def _silent_ones(self, now_ms: float, group: GroupDescription) -> list[GroupMember]:
-        """Note what members have committed and what they have to read; return the silent ones."""
+    def _waits_for(self, now_ms: float) -> set[str]:
+        """Return the ids of dead members: nobody is protected by a wait where nobody processes."""
+        return self._dead(now_ms) if self._is_to_watch and self._signs.alive else set()
+
+    def _dead(self, now_ms: float) -> set[str]:
+        """Return the ids of members that may have died: one that is silent for longer, lives."""
+        limit_ms = self._parts.settings.membership.session_timeout_ms
+        silent = self._silent_since_ms.items()
+        return {member_id for member_id, since_ms in silent if now_ms - since_ms < limit_ms}
+
+    def _note_silent(self, now_ms: float, group: GroupDescription) -> None:
+        """Note what members have committed and what they have to read: who is silent."""
         admin = self._parts.admin
         held = sorted(at for member in group.members for at in member.partitions)
         ranges = admin.offset_ranges(held)
         offsets = admin.committed_offsets(self._parts.plan.application_id)
         committed = {at: offset.next_offset for at, offset in offsets.items()}
-        much_waits = any(
-            range_.end - max(committed.get(at, 0), range_.beginning) > _MARKERS
-            for at, range_ in ranges.items()
-        )
         moved_ms = self._signs.last_moved_ms
         ends = {at: range_.end for at, range_ in ranges.items()}
         silent = self._signs.look(now_ms, group.members, committed, ends)
+        before = self._silent_since_ms
+        self._silent_since_ms = {at.member_id: before.get(at.member_id, now_ms) for at in silent}
+        # What waits for a dead member says nothing of others, which may have nothing to do.
+        dead_ids = self._dead(now_ms) if self._signs.alive else set[str]()
+        living = (member for member in group.members if member.member_id not in dead_ids)
+        much_waits = any(
+            ranges[at].end - max(committed.get(at, 0), ranges[at].beginning) > _MARKERS
+            for member in living
+            for at in member.partitions
+        )
         if not much_waits or self._signs.last_moved_ms > moved_ms:
             self._stands_since_ms = None
         elif self._stands_since_ms is None:
             self._stands_since_ms = now_ms
-        return silent
-
-    def _has_waited(self, now_ms: float, silent: Iterable[GroupMember]) -> bool:
-        limit_ms = self._parts.settings.membership.session_timeout_ms
-        if self._waits_since_ms is None:
-            self._waits_since_ms = now_ms
-            _log.info(
-                "members seem to have died: joining the group when they are out",
-                thread=self._name,
-                members=[str(member) for member in silent],
-                at_most_s=ceil(limit_ms / 1000),
-                why="joining now would stop the tasks of all others until then",
-            )
-        return now_ms - self._waits_since_ms >= limit_ms

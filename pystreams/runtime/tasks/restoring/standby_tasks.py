@@ -43,6 +43,8 @@ _log = get_logger("pystreams.standby")
 _BESIDE_RECORDS_MS = 100
 """Between two reads while records are processed."""
 _ASKED_FOR_EVERY_MS = 200
+_HANDED_OVER_MS = 2_000
+"""Another thread of the process lets a task go sooner that it is not to keep any more."""
 _TOLD_EVERY_MS = 60_000
 _CURE = (
     "if the state here is not needed, `pystreams recover` with --choose restore; the task runs "
@@ -83,7 +85,7 @@ class StandbyTasks:
         }
         self._wanted: dict[TaskId, Collection[TopicPartition]] = {}
         self._given_up: set[TaskId] = set()
-        self._in_use: set[TaskId] = set()
+        self._in_use_since_ms: dict[TaskId, float] = {}
         self._taking_over: set[TaskId] = set()
         self._to_ask: set[TaskId] = set()
         self._looks: dict[TaskId, Future[ChangelogLook]] = {}
@@ -118,6 +120,8 @@ class StandbyTasks:
         for task_id in self.kept.keys() - wanted.keys():
             self._close(task_id)
         self._given_up &= wanted.keys()
+        for task_id in self._in_use_since_ms.keys() - wanted.keys():
+            del self._in_use_since_ms[task_id]
         self._wanted = {
             task_id: reads
             for task_id, reads in sorted(wanted.items())
@@ -191,12 +195,15 @@ class StandbyTasks:
     def behind(self, task_ids: Collection[TaskId]) -> dict[TaskId, int | None]:
         """Return how many records those of these tasks are behind that it keeps, or is to keep.
 
+        Those are left out whose directory somebody else has for longer than a moment.
         Up to where their changelogs were told to end, transactions that are open left out; None
         before that is known, and where a broker does not tell.
         """
         found: dict[TaskId, int | None] = {}
-        for task_id in (self._wanted.keys() - self._in_use) & set(task_ids):
-            found[task_id] = None
+        now_ms = self._clock.monotonic_ms()
+        for task_id in self._wanted.keys() & set(task_ids):
+            if now_ms - self._in_use_since_ms.get(task_id, now_ms) < _HANDED_OVER_MS:
+                found[task_id] = None
         for task_id in self.kept.keys() & set(task_ids):
             ends = self.kept[task_id].ends
             followed = self._restorer.next_offsets(task_id).items()
@@ -221,13 +228,13 @@ class StandbyTasks:
 
     def _make(self, task_id: TaskId, reads: Collection[TopicPartition]) -> None:
         """Open a task's state and follow it; who holds the directory has a better copy."""
-        self._in_use.discard(task_id)
         try:
             directory = self._directories.lock_task(task_id)
         except TaskLockedError as error:
-            self._in_use.add(task_id)
+            self._in_use_since_ms.setdefault(task_id, self._clock.monotonic_ms())
             _log.debug("no standby: the directory is in use", task=str(task_id), why=str(error))
             return
+        self._in_use_since_ms.pop(task_id, None)
         subtopology = self._plan.by_id[task_id.subtopology]
         state = state_of_task(task_id, self._plan, subtopology, reads, self._settings)
         standby = StandbyTask(state)
