@@ -92,6 +92,8 @@ class Health:
         if not warming:
             return ""
         told = "it warms up its tasks before it joins the group; others process them"
+        if self._streams.is_paused():
+            told = f"{told}; it is paused, and goes on when it is resumed"
         lefts = [each.warm_up_records for each in warming]
         if None in lefts:
             return told

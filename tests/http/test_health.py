@@ -108,6 +108,7 @@ def test_a_process_that_warms_up_before_it_joins_is_alive_and_says_what_is_left(
         wait_until(lambda: "warms up" in second.ask("/readyz").json()["why"], "a warm-up")
 
         assert health(second) == (200, 503)
+        assert "it is paused" in second.ask("/readyz").json()["why"]
         assert _status(second)["state"] == "REBALANCING"
         assert health(first) == (200, 200)
 
