@@ -167,8 +167,8 @@ def _topics(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
 
 def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
     yield from _another_count(old, new)
-    had, has = old.get("partitioner"), new["partitioner"]
-    if had is not None and had != has:
+    had, has = old.get("partitioner"), new.get("partitioner")
+    if had is not None and has is not None and had != has:
         ways = {True: "its `partitioner`", False: "the hash of their key"}
         yield Finding(
             Verdict.UNSURE,
@@ -176,7 +176,7 @@ def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
             "what is kept of a key stays in another task than its new records",
             "Put them there as before; or start anew: `pystreams reset`, or another application.id",
         )
-    had_windows, has_windows = old.get("key_windows"), new["key_windows"]
+    had_windows, has_windows = old.get("key_windows"), new.get("key_windows")
     if had_windows and has_windows and had_windows != has_windows:
         yield Finding(
             Verdict.UNSURE,

@@ -5,21 +5,40 @@ Facts that an earlier pystreams did not note may be missing; what a later one ad
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from pystreams.deploy.fingerprint import FORMAT
+from pystreams.deploy.fingerprint import FORMAT, Fingerprint
 
 _Check = Callable[[Any], bool]
 
+_DEEPEST = 100
+"""Each aggregation of aggregations takes two levels."""
 
-def is_fingerprint(found: Any) -> bool:
-    """Return whether something read from JSON is a fingerprint that can be compared.
 
-    Raises:
-        RecursionError: It is nested too deeply.
-    """
-    return _FINGERPRINT(found) and found["format"] == FORMAT
+def is_fingerprint(found: Any) -> TypeGuard[Fingerprint]:
+    """Return whether something read from JSON is a fingerprint that can be compared."""
+    return (
+        _is_shallow(found, _DEEPEST)
+        and _can_be_told(found)
+        and _FINGERPRINT(found)
+        and found["format"] == FORMAT
+    )
+
+
+def _is_shallow(found: Any, levels: int) -> bool:
+    parts = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return levels > 0 and all(_is_shallow(part, levels - 1) for part in parts)
+
+
+def _can_be_told(found: Any) -> bool:
+    """Return whether its texts can be written: JSON may have halves of characters."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_type(kind: type) -> _Check:
@@ -114,5 +133,6 @@ _FINGERPRINT = _facts(
         "stores": _named(_STORE),
         "repartition_topics": _named(_REPARTITION_TOPIC),
         "former_stores": _named(_STORE),
-    }
+    },
+    {"digest": _TEXT, **dict.fromkeys(("circles", "doubts", "refused"), _list_of(_TEXT))},
 )

@@ -27,7 +27,7 @@ _KEY_PARTS = {
 
 def key_windows(old: Facts, new: Facts) -> Iterator[Finding]:
     """Compare the windows that are in keys, of which these tell a time or two and no more."""
-    had, has = old.get("key_windows"), new["key_windows"]
+    had, has = old.get("key_windows"), new.get("key_windows")
     if not has or old["kind"] != new["kind"]:
         return
     if had is None:
@@ -79,7 +79,7 @@ def identity(old: Facts, new: Facts) -> Iterator[Finding]:
     else:
         for part, facts in has.items():
             if had[part] is not None and facts is not None:
-                yield from _other_bytes(_KEY_PARTS[part], had[part], facts)
+                yield from _other_bytes(_KEY_PARTS.get(part, part), had[part], facts)
 
 
 def serdes(old: Facts, new: Facts) -> Iterator[Finding]:

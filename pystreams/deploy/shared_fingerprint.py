@@ -38,7 +38,8 @@ def with_shared_serdes(facts: Any) -> Any:
     if not isinstance(facts, dict):
         return facts
     found = {name: with_shared_serdes(value) for name, value in facts.items()}
-    if facts.keys() >= {"name", "format"} and facts["format"] is None:
+    is_serde = facts.keys() >= {"name", "format"} and isinstance(facts["name"], str)
+    if is_serde and facts["format"] is None:
         found["name"] = _shared_name(facts["name"])
     return found
 

@@ -21,12 +21,12 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.deploy.comparison import compare
 from pystreams.deploy.fingerprint import (
-    FORMAT,
     Fingerprint,
     fingerprint_of,
     former_stores,
     with_partitions,
 )
+from pystreams.deploy.fingerprint_shape import is_fingerprint
 from pystreams.deploy.shared_fingerprint import shared
 from pystreams.deploy.verdicts import Comparison, Verdict
 from pystreams.errors import StateDirectoryError, TopologyError
@@ -127,10 +127,12 @@ def read_fingerprint(file: Path) -> Fingerprint | None:
         found: Any = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
-        _log.warning("what is known of the earlier topology can't be read", why=str(error))
+    except (OSError, ValueError, RecursionError) as error:
+        _log.warning(
+            "what is known of the earlier topology can't be read", why=str(error), file=str(file)
+        )
         return None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not is_fingerprint(found):
         _log.warning("the earlier topology is written down in another way", file=str(file))
         return None
     return found

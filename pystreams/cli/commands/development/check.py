@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from pystreams.deploy.fingerprint import Fingerprint
     from pystreams.deploy.verdicts import Comparison
 
+_IS_NO_TOPOLOGY = (
+    "is neither a topology (a .py) nor what `pystreams describe --json` of this version prints: "
+    "make it again, with --json"
+)
 
 @click.command()
+
 @click.argument("topologies", metavar="[OLD] NEW", nargs=-1, required=True)
 @click.option(
     "--group",
@@ -119,23 +124,24 @@ def _of_directory(directory: Path) -> Fingerprint:
             f"{directory} has no {FINGERPRINT_FILE}: no application has run there since pystreams "
             "writes one. Name the old topology's file, or what `pystreams describe --json` prints"
         )
-    return _of_file(files[0])
+    return _of_file(
+        files[0],
+        "is damaged, or another version of pystreams has written it: name the old topology's file, "
+        "or what `pystreams describe --json` prints",
+    )
 
 
-def _of_file(file: Path) -> Fingerprint:
-    from pystreams.deploy.fingerprint import FORMAT
+def _of_file(file: Path, why: str = _IS_NO_TOPOLOGY) -> Fingerprint:
+    from pystreams.deploy.fingerprint_shape import is_fingerprint
 
     try:
         found: Any = json.loads(file.read_text("utf-8"))
     except OSError as error:
         raise click.UsageError(f"{file} can't be read: {error.strerror}") from error
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT or "stores" not in found:
-        raise click.UsageError(
-            f"{file} is neither a topology (a .py) nor what `pystreams describe --json` of this "
-            "version prints: make it again, with --json"
-        )
+    if not is_fingerprint(found):
+        raise click.UsageError(f"{file} {why}")
     return found
 
 
