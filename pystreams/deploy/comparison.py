@@ -15,7 +15,12 @@ from collections.abc import Iterator, Mapping
 
 from pystreams.deploy.fingerprint import Facts, Fingerprint
 from pystreams.deploy.serde_rules import told_windows
-from pystreams.deploy.store_rules import RULES, moved_out_of_tasks_or_in
+from pystreams.deploy.store_rules import (
+    RULES,
+    emptied,
+    is_empty_at_each_start,
+    moved_out_of_tasks_or_in,
+)
 from pystreams.deploy.verdicts import Comparison, Finding, Judgement, Verdict
 
 _NAME_IT = (
@@ -24,7 +29,7 @@ _NAME_IT = (
 )
 _OTHER_NAME = (
     "Put the former name back to keep the rows; or let it start empty: `pystreams reset` or "
-    "`pystreams backfill` make it anew of the input. The old changelog is yours to delete"
+    "`pystreams backfill` make it anew of the input. The old {} yours to delete"
 )
 _DRAIN = "Stop the producers, let the application read to its end (lag 0), then deploy"
 
@@ -47,8 +52,8 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
     for name, facts in after.items():
         if name in before:
             findings = (*_moved(name, before, after), *_differences(before[name], facts))
-        elif name in former:
-            findings = (_came_back(), *_differences(former[name], facts))
+        elif name in former and not is_empty_at_each_start(facts):
+            findings = (*_came_back(former[name], facts), *_differences(former[name], facts))
         else:
             findings = (Finding(Verdict.NEW, "it was not there before"),)
         yield Judgement("store", name, findings, facts["declared"])
@@ -59,10 +64,14 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
 
 
 def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
-    if not old["logged"] and old["restored_from"] is None and old["engine"] == "in_memory":
-        return  # It begins empty at each start anyway.
+    if is_empty_at_each_start(old):
+        yield Finding(Verdict.KEPT, "in memory and without a changelog it was empty at each start")
+        return
     if moved := moved_out_of_tasks_or_in(old, new):
         yield moved
+        return
+    if is_empty_at_each_start(new):
+        yield emptied(old)
         return
     for rule in RULES:
         yield from rule(old, new)
@@ -71,7 +80,7 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
 def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Finding]:
     """Tell of a name under which another store lay."""
     old, new = before[name], after[name]
-    if _origin(old) == _origin(new):
+    if _origin(old) == _origin(new) or any(map(is_empty_at_each_start, (old, new))):
         return
     if not new["generated"]:
         yield from _exchanged(name, before, after)
@@ -116,18 +125,27 @@ def _origin(facts: Facts) -> tuple[str, tuple[str, ...]]:
     return facts["shape"], tuple(facts["made_of"])
 
 
-def _came_back() -> Finding:
-    return Finding(
-        Verdict.UNSURE,
-        "an earlier version had it, the last one had not: its changelog, if it is still there, "
-        "lacks what came meanwhile",
-        "Delete its changelog topic while the application is stopped, or give it another name",
-    )
+def _came_back(former: Facts, new: Facts) -> Iterator[Finding]:
+    if new["restored_from"] is not None:
+        yield Finding(Verdict.REBUILT, "an earlier version had it: it is read from its topic")
+    elif former["restored_from"] is None and not is_empty_at_each_start(former):
+        logged = former["logged"]
+        left, to_delete = ("changelog is", "changelog topic") if logged else ("files are", "files")
+        yield Finding(
+            Verdict.UNSURE,
+            f"an earlier version had it, the last one had not: where its {left} still there, what "
+            "came meanwhile is missing",
+            f"Delete its {to_delete} while the application is stopped, or give it another name",
+        )
 
 
 def _gone(old: Facts, fresh: Mapping[str, Facts]) -> Finding:
     if old["restored_from"] is not None:
         return Finding(Verdict.KEPT, "it is gone; its rows are in their topic, as before")
+    if is_empty_at_each_start(old):
+        return Finding(
+            Verdict.KEPT, "it is gone; in memory and without a changelog it was empty at each start"
+        )
     heirs = [
         name
         for name, facts in fresh.items()
@@ -138,7 +156,8 @@ def _gone(old: Facts, fresh: Mapping[str, Facts]) -> Finding:
         what += f": {heirs[0]!r} seems to be what it was, and starts empty"
     elif fresh:
         what += f"; new are {', '.join(map(repr, fresh))}"
-    return Finding(Verdict.EMPTY, what, _NAME_IT if old["generated"] and heirs else _OTHER_NAME)
+    other_name = _OTHER_NAME.format("changelog is" if old["logged"] else "directories are")
+    return Finding(Verdict.EMPTY, what, _NAME_IT if old["generated"] and heirs else other_name)
 
 
 def _same_rows(old: Facts, new: Facts) -> bool:

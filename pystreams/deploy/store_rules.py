@@ -16,9 +16,14 @@ from pystreams.deploy.verdicts import Finding, Verdict
 Rule = Callable[[Facts, Facts], Iterator[Finding]]
 
 _ON_DISK = "rocksDB"
+_IN_MEMORY = "in_memory"
 _ALIKE_IN_CHANGELOGS = frozenset(("key-value", "expiring key-value", "versioned"))
 _KINDS = _ALIKE_IN_CHANGELOGS | {"buffer", "list-value", "session", "suppression-buffer", "window"}
 _EXPIRES = frozenset(("key-value", "expiring key-value"))
+_OTHER_ENGINE = (
+    "Leave its engine as it was; or let it start empty: `pystreams reset` or `pystreams backfill` "
+    "make it anew of the input"
+)
 
 
 def _kind(old: Facts, new: Facts) -> Iterator[Finding]:
@@ -166,6 +171,8 @@ def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:
     elif had != has:
         what = f"it was restored from topic {had!r} and is to be from {has!r}"
         yield Finding(Verdict.UNSURE, f"{what}: rows of both may meet", ANOTHER_NAME)
+    elif old["engine"] != new["engine"]:
+        return  # Where its rows are then, `_engine` tells.
     elif old["logged"] and not new["logged"]:
         yield Finding(
             Verdict.UNSURE,
@@ -208,9 +215,22 @@ def _partitions(old: Facts, new: Facts) -> Iterator[Finding]:
 
 def _engine(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = old["engine"], new["engine"]
-    if had == has or not (new["logged"] or new["restored_from"] is not None):
+    if had == has:
         return
-    yield Finding(Verdict.REBUILT, f"its engine was {had} and is {has}")
+    told = f"its engine was {had} and is {has}"
+    if new["restored_from"] is not None or (new["logged"] and _is_restored(old)):
+        yield Finding(Verdict.REBUILT, told)
+    elif new["logged"]:
+        yield Finding(
+            Verdict.EMPTY,
+            f"{told}, and its changelog has none of its rows: the files stay, unread",
+            _OTHER_ENGINE,
+        )
+    else:
+        stays = "changelog stays" if old["logged"] else "files stay"
+        yield Finding(
+            Verdict.EMPTY, f"{told}, and it has no changelog: the {stays}, unread", _OTHER_ENGINE
+        )
 
 
 def _size(old: Facts, new: Facts) -> Iterator[Finding]:
@@ -241,6 +261,27 @@ def _input(old: Facts, new: Facts) -> Iterator[Finding]:
 def _on_disk(old: Facts, new: Facts) -> bool:
     """Return whether the files of the one are met by the other."""
     return bool(old["engine"] == new["engine"] == _ON_DISK)
+
+
+def _is_restored(facts: Facts) -> bool:
+    return bool(facts["logged"]) or facts["restored_from"] is not None
+
+
+def is_empty_at_each_start(facts: Facts) -> bool:
+    """Return whether a store has its rows in memory and nowhere else."""
+    return facts["engine"] == _IN_MEMORY and not _is_restored(facts)
+
+
+def emptied(old: Facts) -> Finding:
+    """Tell of a store that is to be empty at each start, of which there are rows."""
+    what = "in memory and without a changelog it is empty at each start"
+    if _is_restored(old):
+        return Finding(
+            Verdict.EMPTY,
+            f"{what}: what it was restored from stays, unread",
+            "Leave logging on, or leave it on the disk",
+        )
+    return Finding(Verdict.EMPTY, f"{what}: the files stay, unread", "Leave it on the disk")
 
 
 def moved_out_of_tasks_or_in(old: Facts, new: Facts) -> Finding | None:

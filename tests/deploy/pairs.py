@@ -67,6 +67,15 @@ BY_NUMBER = (
     "words.map(lambda key, word: (7, word)).group_by_key(key_serde=serdes.{}, "
     "value_serde=serdes.STRING).count(name='counts')"
 )
+UNLOGGED = (
+    'words.group_by_key().count(materialized=Materialized(name="counts", logging=False, '
+    "store_type=StoreEngine.{}))"
+)
+ON_DISK, IN_MEMORY = "ROCKSDB", "IN_MEMORY"
+TWO_UNLOGGED = TWO.replace(
+    "count()",
+    "count(materialized=Materialized(logging=False, store_type=StoreEngine.IN_MEMORY))",
+)
 COGROUP = """
 def add(key, word, had): return had + word
 words.group_by_key().cogroup(add){}.aggregate(str, name="made", value_serde=serdes.STRING)
@@ -365,6 +374,41 @@ PAIRS: dict[str, Pair] = {
         COUNT,
         'words.group_by_key().count(materialized=Materialized(name="counts", logging=False))',
         {"counts": Verdict.UNSURE},
+    ),
+    "a store without a changelog moved into memory": Pair(
+        UNLOGGED.format(ON_DISK), UNLOGGED.format(IN_MEMORY), {"counts": Verdict.EMPTY}
+    ),
+    "a store without a changelog moved out of memory": Pair(
+        UNLOGGED.format(IN_MEMORY), UNLOGGED.format(ON_DISK), {"counts": Verdict.KEPT}
+    ),
+    "a changelog given up in memory": Pair(
+        COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        UNLOGGED.format(IN_MEMORY),
+        {"counts": Verdict.EMPTY},
+    ),
+    "a changelog given up in a store moved into memory": Pair(
+        COUNT, UNLOGGED.format(IN_MEMORY), {"counts": Verdict.EMPTY}
+    ),
+    "a changelog given up in a store moved out of memory": Pair(
+        COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        UNLOGGED.format(ON_DISK),
+        {"counts": Verdict.EMPTY},
+    ),
+    "a changelog given to a store moved into memory": Pair(
+        UNLOGGED.format(ON_DISK),
+        COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        {"counts": Verdict.EMPTY},
+    ),
+    "a store in memory without a changelog removed": Pair(
+        UNLOGGED.format(IN_MEMORY), 'words.to("out", **text)', {"counts": Verdict.KEPT}
+    ),
+    "two unnamed stores in memory without changelogs that change places": Pair(
+        TWO_UNLOGGED.format("count('a'); count('b'); words.to('out')"),
+        TWO_UNLOGGED.format("count('b'); count('a'); words.to('out')"),
+        {
+            "KSTREAM-AGGREGATE-STATE-STORE-0000000003": Verdict.KEPT,
+            "KSTREAM-AGGREGATE-STATE-STORE-0000000007": Verdict.KEPT,
+        },
     ),
     "the stores of a join renamed": Pair(
         JOIN.format("10_000"),

@@ -15,7 +15,19 @@ from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
-from tests.deploy.pairs import COUNT, PAIRS, SESSIONS, SPREAD, TUMBLING, topology_of, windowed
+from tests.deploy.pairs import (
+    COUNT,
+    IN_MEMORY,
+    ON_DISK,
+    PAIRS,
+    SESSIONS,
+    SPREAD,
+    TABLE,
+    TUMBLING,
+    UNLOGGED,
+    topology_of,
+    windowed,
+)
 
 CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
 TOPICS = dict.fromkeys(("in", "out", "first", "copy", "others", "other", "rows", "a", "b"), 2)
@@ -94,6 +106,51 @@ def test_a_store_that_comes_back_finds_what_it_was_remembered(directory: StateDi
     with pytest.raises(TopologyError, match="windows have changed"):
         start(directory, windowed("TimeWindows.of_size_with_no_grace(20_000)"))
     assert ("warning", "counts") in told(directory, windowed(TUMBLING))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'builder.global_table("rows", **text, name="table")',
+        TABLE.format("reuse.ktable.source.topics"),
+    ],
+    ids=["global", "of its topic"],
+)
+def test_a_store_that_is_read_from_its_topic_comes_back_without_a_word_of_its_changelog(
+    directory: StateDirectory, code: str
+) -> None:
+    start(directory, code)
+    start(directory, COUNT)
+
+    with capture_logs() as logs:
+        start(directory, f"{COUNT}\n{code}")
+
+    assert [(line["log_level"], line["stores"]) for line in logs] == [("info", ["table"])]
+
+
+def test_a_store_in_memory_without_a_changelog_goes_and_comes_back_in_silence(
+    directory: StateDirectory,
+) -> None:
+    start(directory, f"{COUNT}\n{UNLOGGED.format(IN_MEMORY).replace('counts', 'more')}")
+    assert told(directory, COUNT) == []
+
+    assert told(directory, f"{COUNT}\n{UNLOGGED.format(IN_MEMORY).replace('counts', 'more')}") == []
+
+
+def test_a_store_on_disk_without_a_changelog_leaves_files_and_finds_them_again(
+    directory: StateDirectory,
+) -> None:
+    start(directory, UNLOGGED.format(ON_DISK))
+
+    with capture_logs() as logs:
+        start(directory, COUNT.replace("counts", "totals"))
+
+    (line,) = logs
+    assert "The old directories are yours to delete" in line["cure"]
+    with capture_logs() as logs:
+        start(directory, f"{COUNT.replace('counts', 'totals')}\n{UNLOGGED.format(ON_DISK)}")
+    (line,) = logs
+    assert "Delete its files while the application is stopped" in line["cure"]
 
 
 def test_a_count_of_partitions_that_the_broker_told_is_remembered(
