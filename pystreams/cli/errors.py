@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.plain_text import in_lines
 from pystreams.errors import (
     BrokerNotAvailableError,
     ConfigError,
@@ -28,7 +29,7 @@ class CommandFailure(click.ClickException):
     """Ends a command with the message and the exit code of an error."""
 
     def __init__(self, error: StreamsError) -> None:
-        super().__init__(_with_causes(error))
+        super().__init__(in_lines(_with_causes(error)))
         self.error = error
 
     @property

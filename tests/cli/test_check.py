@@ -209,3 +209,22 @@ def test_what_is_no_topology_ends_with_2(
     assert (wrong == "described.txt") == ("make it again, with --json" in answer.stderr) or (
         wrong == "other.json"
     )
+
+
+def test_names_can_not_write_lines_of_their_own_or_command_the_terminal(
+    versions: tuple[str, str], tmp_path: Path
+) -> None:
+    described = json.loads(CliRunner().invoke(describe, [versions[0], "--json"]).stdout)
+    facts = described["stores"]["counts"]
+    facts["declared"], facts["key_serde"]["name"] = "count at \x1b]0;title\x07", "own\x9b2J"
+    facts["key_serde"]["format"] = None
+    described["stores"]["rows\x1b[2J\nnothing is lost"] = facts
+    deployed = tmp_path / "deployed.json"
+    deployed.write_text(json.dumps(described))
+
+    shown = run(str(deployed), versions[0]).stdout
+
+    assert r"store rows\x1b[2J\nnothing is lost (count at \x1b]0;title\x07)" in shown
+    assert r"were written with own\x9b2J" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert "nothing is lost" not in shown.splitlines()

@@ -294,6 +294,19 @@ def test_all_topologies_that_a_group_has_noted_are_shown_the_last_start_first(
     assert all(line.endswith(", the last to commit 1 partition") for line in shown)
 
 
+def test_what_a_group_notes_can_not_command_the_terminal(group: Group) -> None:
+    group.note("3-\x1b[2J")
+    file, servers = counting(group), f"bootstrap.servers={group.servers}"
+
+    shown = group.ask().stdout
+    refused = CliRunner().invoke(check, [file, "--group", group.name, "-c", servers])
+
+    assert r"topology: 3-\x1b[2J, started" in shown
+    assert refused.exit_code == 1
+    assert r"3-\x1b[2J" in refused.stderr
+    assert "\x1b" not in shown + refused.stderr
+
+
 def test_a_member_that_runs_another_topology_is_marked(group: Group, tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text(CODE.format(name="something-else"))

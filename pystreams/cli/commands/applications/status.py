@@ -14,6 +14,7 @@ from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.display.times import told_time
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
+from pystreams.cli.plain_text import in_one_line
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import SystemClock
@@ -105,13 +106,14 @@ def _show(group: str, found: GroupStatus) -> None:
     several = len(found.topologies) > 1
     for noted in found.topologies:
         last = f", the last to commit {_partitions(noted.partitions)}" if several else ""
-        click.echo(f"topology: {noted.digest}, started {told_time(noted.started_ms)}{last}")
+        digest = in_one_line(noted.digest)
+        click.echo(f"topology: {digest}, started {told_time(noted.started_ms)}{last}")
     click.echo()
     if members:
         rows = []
         for member in found.members:
             tasks = _tasks(member.partitions, found)
-            row = [member.client_id, member.host, str(len(member.partitions)), tasks]
+            row = [in_one_line(member.client_id), member.host, str(len(member.partitions)), tasks]
             if any(found.standbys.values()):
                 row.append(", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-")
             rows.append(row)
@@ -128,7 +130,7 @@ def _show(group: str, found: GroupStatus) -> None:
                 "-" if partition.next_offset is None else f"{partition.next_offset:,}",
                 f"{partition.lag_records:,}",
                 _seconds([partition]),
-                "nobody" if partition.member is None else partition.member.client_id,
+                "nobody" if partition.member is None else in_one_line(partition.member.client_id),
             )
             for partition in found.partitions
         ],
@@ -142,7 +144,7 @@ def _show(group: str, found: GroupStatus) -> None:
                 "under exactly-once until it ends"
             )
     for stranger in found.strangers:
-        click.echo(f"\nANOTHER TOPOLOGY: {stranger}")
+        click.echo(f"\nANOTHER TOPOLOGY: {in_one_line(str(stranger))}")
 
 
 def _as_dict(group: str, found: GroupStatus) -> dict[str, object]:

@@ -15,6 +15,7 @@ from pystreams.cli.application.group_topology import topology_of_group
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options
+from pystreams.cli.plain_text import in_lines, in_one_line
 from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ _IS_NO_TOPOLOGY = (
     "make it again, with --json"
 )
 
-@click.command()
 
+@click.command()
 @click.argument("topologies", metavar="[OLD] NEW", nargs=-1, required=True)
 @click.option(
     "--group",
@@ -93,7 +94,7 @@ def check(
                 compared_with = running.told()
         found = compare(old, new)
     if compared_with and not as_json:
-        click.echo(compared_with)
+        click.echo(in_one_line(compared_with))
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -171,18 +172,18 @@ def _show(found: Comparison) -> None:
     from pystreams.deploy.verdicts import Verdict
 
     for refusal in found.refused:
-        click.echo(f"{Verdict.REFUSED.value.upper()}: {refusal}")
+        click.echo(f"{Verdict.REFUSED.value.upper()}: {in_lines(refusal)}")
     for judged in found.judgements:
         at = f" ({judged.declared})" if judged.declared else ""
-        click.echo(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{at}")
+        click.echo(in_one_line(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{at}"))
         for finding in judged.findings:
             if finding.verdict is not Verdict.NEW:
-                click.echo(f"    {finding.what}")
+                click.echo(f"    {in_one_line(finding.what)}")
         for cure in dict.fromkeys(each.cure for each in judged.worst() if each.cure):
-            click.echo(f"    -> {cure}")
+            click.echo(f"    -> {in_one_line(cure)}")
     if not found.judgements:
         click.echo("neither topology keeps anything")
     elif not found.loses:
         click.echo("nothing is lost")
     for warning in found.warnings:
-        click.echo(f"\nWARNING: {warning}", err=True)
+        click.echo(f"\nWARNING: {in_lines(warning)}", err=True)
