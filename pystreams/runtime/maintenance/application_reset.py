@@ -59,6 +59,7 @@ class ResetPlan:
     Attributes:
         members: Client ids of the group's members; while there are some it is refused.
         sources: The partitions of the source topics that exist.
+        others: Committed partitions of topics that exist, and that an earlier version has read.
         internal_topics: Topics of the topology, and of no other application.
         orphans: Topics that look like the application's, and are not of this topology.
         directory: The application's state directory on this machine.
@@ -68,6 +69,7 @@ class ResetPlan:
     members: list[str]
     committed: Mapping[TopicPartition, CommittedOffset]
     sources: list[TopicPartition]
+    others: list[TopicPartition]
     internal_topics: list[str]
     orphans: list[str]
     directory: Path
@@ -101,10 +103,13 @@ class ApplicationReset:
         committed = self.admin.committed_offsets(self.application_id)
         directory = self.state_dir.absolute() / self.application_id
         own = self._own_topics()
+        sources = self._sources(counts, committed)
+        existing = (each for each in committed if each.partition < counts.get(each.topic, 0))
         return ResetPlan(
             members=members,
             committed=committed,
-            sources=self._sources(counts, committed),
+            sources=sources,
+            others=sorted(set(existing) - set(sources)),
             internal_topics=sorted(own & counts.keys()),
             orphans=[topic for topic in sorted(counts) if self._looks_own(topic, own)],
             directory=directory,
@@ -163,7 +168,8 @@ class ApplicationReset:
                 "until the reset has finished: mend this, and run it again"
             )
         if offsets:
-            self.admin.alter_offsets(self.application_id, self._noted(offsets))
+            forgotten = _without_notes(found, topics)
+            self.admin.alter_offsets(self.application_id, {**forgotten, **self._noted(offsets)})
             told(f"offsets set: {len(offsets)} partitions")
         else:
             self.admin.delete_group(self.application_id)
@@ -239,6 +245,17 @@ class ApplicationReset:
             )
             for partition, offset in offsets.items()
         }
+
+
+def _without_notes(
+    found: ResetPlan, deleted_topics: Sequence[str]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return offsets of what the topology does not read, which tell of the state that is gone."""
+    return {
+        partition: CommittedOffset(found.committed[partition].next_offset, "")
+        for partition in found.others
+        if partition.topic not in deleted_topics
+    }
 
 
 def why_members(group: str, members: Sequence[str]) -> str:

@@ -8,6 +8,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, TaskId, TopicPartition
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    encode_entries,
+    encode_partition_time,
+)
+from pystreams.runtime.cluster.topology_note import noted_topologies
 from pystreams.runtime.maintenance.application_reset import (
     ApplicationReset,
     NewOffsets,
@@ -177,6 +183,21 @@ def test_offsets_are_set_where_it_is_to_begin(scene: Scene) -> None:
 
     assert scene.app.committed() == 1
     assert scene.counts_anew() == {"a": 1, "b": 1}
+
+
+def test_where_offsets_are_set_no_other_one_tells_of_the_topology_before(scene: Scene) -> None:
+    scene.stop()
+    dropped, gone = TopicPartition("dropped", 0), TopicPartition("gone", 0)
+    scene.app.broker.create_topic("dropped", 1)
+    noted = encode_partition_time(5, encode_entries(["pystreams-topology 3-former 1 0 0"]))
+    scene.app.broker.group.commit(dict.fromkeys((dropped, gone), CommittedOffset(7, noted)))
+    assert noted_topologies(scene.app.broker.group.offsets)[0].partitions == 2
+
+    scene.reset(new_offsets=lambda _, partitions: dict.fromkeys(partitions, 1))
+
+    offsets = scene.app.broker.group.offsets
+    assert offsets[dropped] == CommittedOffset(7, "")
+    assert noted_topologies({at: offset for at, offset in offsets.items() if at != gone}) == []
 
 
 def test_what_can_not_be_deleted_is_told_and_keeps_the_application_from_starting(
