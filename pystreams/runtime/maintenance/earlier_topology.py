@@ -94,10 +94,9 @@ class EarlierTopology:
 
     def note(self, now_ms: int, standby_replicas: int, admin: AdminPort) -> TopologyNote:
         """Return what the group is to note of the topology that runs, once it is written down."""
-        running = self._running
-        keeps = any(running[part] for part in ("stores", "repartition_topics", "former_stores"))
-        fingerprint = FingerprintNote.of(shared(running), admin.broker_setting) if keeps else None
-        return TopologyNote(running["digest"], now_ms, standby_replicas, self._knew, fingerprint)
+        fingerprint = FingerprintNote.of(shared(self._running), admin.broker_setting)
+        digest = self._running["digest"]
+        return TopologyNote(digest, now_ms, standby_replicas, self._knew, fingerprint)
 
     def keep(self, partitions: PartitionPlan) -> None:
         """Write down the topology that runs now.

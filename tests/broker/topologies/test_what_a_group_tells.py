@@ -176,6 +176,22 @@ def test_a_store_that_comes_back_is_known_although_no_directory_has_seen_it(
     assert "an earlier version had it" in back.stdout
 
 
+def test_a_version_that_keeps_nothing_is_told_with_the_stores_of_those_before(
+    deploys: Deploys,
+) -> None:
+    nothing = 'words.to("out")'
+    deploys.run(nothing)
+    first = deploys.check(deploys.file(COUNT))
+    deploys.run(COUNT)
+    deploys.run(nothing)
+    back = deploys.check(deploys.file(COUNT))
+
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert "NEW, STARTS EMPTY: store counts" in first.stdout
+    assert back.exit_code == 1
+    assert "an earlier version had it" in back.stdout
+
+
 def test_one_offset_of_each_first_task_tells_it_and_no_other(deploys: Deploys) -> None:
     code = COUNT.replace("group_by_key()", 'group_by(lambda key, word: word, name="by", **text)')
     deploys.run(code, partition=1)
