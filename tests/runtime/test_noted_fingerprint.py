@@ -135,6 +135,26 @@ def test_stores_that_the_directory_and_the_group_know_of_are_told() -> None:
     assert sorted(note.fingerprint["former_stores"]) == ["first", "third"]
 
 
+def test_stores_of_the_topology_before_the_last_are_told_on_where_the_last_has_told_nothing() -> (
+    None
+):
+    first, second, third = (
+        fingerprint(COUNT.replace("counts", name)) for name in ("first", "second", "third")
+    )
+    offsets = {
+        TopicPartition("in", number): CommittedOffset(1, metadata_of(of, started_ms=number))
+        for number, of in enumerate((first, second))
+    }
+    note = TopologyNote(
+        third["digest"], 3, 0, fingerprint=FingerprintNote.of(shared(third), limits(AS_KAFKA))
+    )
+
+    told = note.after(noted_topologies(offsets)).fingerprint
+
+    assert told is not None
+    assert list(told.fingerprint["former_stores"]) == ["first"]
+
+
 def test_it_is_an_entry_behind_the_others_which_stay_as_they_are() -> None:
     numbers = {"stream-time x": 7}
 

@@ -52,9 +52,11 @@ class TopologyNote:
 
     def after(self, noted: Sequence[NotedTopology]) -> Self:
         """Return it as it is to be noted behind what a group has noted, the last start first."""
-        if self.fingerprint is None or not noted:
+        fingerprint = self.fingerprint
+        if fingerprint is None:
             return self
-        fingerprint = self.fingerprint.after(noted[0].fingerprint().fingerprint)
+        for each in noted:
+            fingerprint = fingerprint.after(each.fingerprint().fingerprint)
         return replace(self, fingerprint=fingerprint)
 
     def keys_to_note(self, plan: TopologyPlan, topic: str) -> list[str]:
