@@ -95,6 +95,15 @@ class Group:
             told=lambda: str(admin.committed_offsets(self.name)),
         )
 
+    def set_offset(self) -> None:
+        """Commit an offset as tools do, which note nothing with it."""
+        config = {"application.id": self.name, "bootstrap.servers": self.servers}
+        admin = ConfluentClients(StreamsConfig.of(config)).admin()
+        admin.group_members(self.name)  # Its coordinator is there from now on.
+        first = TopicPartition(f"{self.name}-in", 0)
+        admin.alter_offsets(self.name, {first: CommittedOffset(0, "")})
+        wait_until(lambda: admin.committed_offsets(self.name), "committed", deadline_s=20)
+
     def ask(self, *options: str) -> Result:
         words = [self.name, *options, "-c", f"bootstrap.servers={self.servers}"]
         return CliRunner().invoke(status, words)
@@ -266,6 +275,20 @@ def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
 
     (told,) = [line for line in logs if "the group ran another topology before" in line["event"]]
     assert told["former_digest"] == group.told()["topologies"][0]["digest"]
+
+
+def test_check_says_what_helps_where_a_tool_has_set_the_offsets(group: Group) -> None:
+    file, servers = counting(group), f"bootstrap.servers={group.servers}"
+    group.set_offset()
+    answers = [
+        CliRunner().invoke(check, [*topologies, "--group", group.name, "-c", servers])
+        for topologies in ([file], [file, file])
+    ]
+
+    for answer in answers:
+        assert answer.exit_code == 1
+        assert "or a tool has set them" in answer.stderr
+        assert "Leave --group out, and name what it runs as OLD" in answer.stderr
 
 
 def test_what_an_earlier_pystreams_has_noted_in_another_form_is_not_compared(

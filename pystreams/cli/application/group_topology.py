@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from pystreams.runtime.cluster.topology_note import NotedTopology
 
 _ANSWER_TIMEOUT_S = 30.0
-_NAME_OLD = (
-    "Name what it runs as OLD: what `pystreams describe --json` printed at its deploy, its file "
-    "as it was then, or the state directory of a host on which it has run"
+_AS_OLD = (
+    "what it runs as OLD: what `pystreams describe --json` printed at its deploy, its file as it "
+    "was then, or the state directory of a host on which it has run"
 )
+_NAME_OLD = f"Name {_AS_OLD}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,8 @@ def topology_of_group(group: str, application: ApplicationOptions) -> GroupTopol
     if not noted:
         raise StreamsError(
             f"group {group!r} does not say which topology it runs: an earlier pystreams, Kafka "
-            f"Streams or a backfill has committed its offsets. {_NAME_OLD}"
+            "Streams or a backfill has committed its offsets, or a tool has set them. Leave "
+            f"--group out, and name {_AS_OLD}"
         )
     members = admin.describe_group(group).result(_ANSWER_TIMEOUT_S).members
     return GroupTopology(group, noted[0], tuple(sorted({member.host for member in members})))

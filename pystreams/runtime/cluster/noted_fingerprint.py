@@ -147,11 +147,11 @@ def _why_not(entries: Sequence[str], *, committed: bool) -> str:
     if not committed:
         return (
             "none of its tasks 0_0, 1_0, ..., which note that, has committed since it was started: "
-            "they have had no records"
+            "they have had no records, or a tool has set their offsets"
         )
     for entry in entries:
         word, *numbers = entry.split(" ")
-        if word == _TOO_LARGE and len(numbers) == 2:
+        if word == _TOO_LARGE and len(numbers) == 2 and all(map(str.isdecimal, numbers)):
             return (
                 f"to note that takes {numbers[0]} characters of an offset, and there is room for "
                 f"{numbers[1]} (the brokers' {LIMIT_SETTING} says how many)"
