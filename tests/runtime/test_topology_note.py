@@ -93,7 +93,16 @@ def test_the_last_start_says_which_part_reads_a_topic() -> None:
         assert noted_topologies(committed)[0].subtopologies == {"in": 1}
 
 
-@pytest.mark.parametrize("key", ["", "pystreams-topology ab", "pystreams-topology ab 1 x 0"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "pystreams-topology ab",
+        "pystreams-topology ab 1 x 0",
+        "pystreams-topology \x1b[2J 1 0 0",
+        "pystreams-topology a\nb 1 0 0",
+    ],
+)
 def test_other_metadata_tells_none(key: str) -> None:
     text = encode_partition_time(5, encode_entries([key]))
 

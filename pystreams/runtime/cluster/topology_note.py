@@ -108,6 +108,8 @@ def noted_topologies(committed: Mapping[TopicPartition, CommittedOffset]) -> lis
             digest, *numbers = entry.split(" ")
             if len(numbers) != 3 or not all(map(_is_number, numbers)):
                 continue
+            if not digest.isprintable():
+                continue  # Whoever may commit for the group may have written it.
             started_ms, subtopology, standbys = map(int, numbers)
             noted = found.setdefault(digest, NotedTopology(digest))
             noted.partitions += 1
