@@ -258,7 +258,7 @@ def test_check_takes_what_the_group_has_noted_for_the_old_topology(
     assert "Leave OLD out" in wrong.stderr
 
 
-def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
+def test_a_start_in_a_new_directory_is_told_by_the_group_what_has_changed(
     group: Group, tmp_path: Path
 ) -> None:
     counting(group)
@@ -273,7 +273,8 @@ def test_a_start_in_a_new_directory_is_told_by_the_group_of_another_topology(
     with capture_logs() as logs, group.streams(**elsewhere) as streams:
         wait_until(lambda: streams.state.name == "RUNNING", "running")
 
-    (told,) = [line for line in logs if "the group ran another topology before" in line["event"]]
+    (told,) = [line for line in logs if line["event"] == "the topology has changed"]
+    assert (told["name"], told["verdict"]) == ("counts", "starts empty, old data orphaned")
     assert told["former_digest"] == group.told()["topologies"][0]["digest"]
 
 

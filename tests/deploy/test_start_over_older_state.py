@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from pystreams import StreamsConfig
+from pystreams.cli.commands.development.describe import describe
 from pystreams.errors import TopologyError
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
@@ -17,6 +19,7 @@ from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.deploy.pairs import (
     COUNT,
+    HEAD,
     IN_MEMORY,
     ON_DISK,
     PAIRS,
@@ -45,7 +48,8 @@ def start(directory: StateDirectory, code: str) -> None:
     plan = TopologyPlan(topology_of(code), "app")
     earlier = EarlierTopology(directory, plan, CONFIG)
     earlier.check()
-    earlier.keep(plan_partitions(plan, TOPICS))
+    earlier.learn(plan_partitions(plan, TOPICS))
+    earlier.keep()
 
 
 def told(directory: StateDirectory, code: str) -> list[tuple[str, str]]:
@@ -78,16 +82,18 @@ def test_windows_under_a_name_that_held_others_are_refused_until_the_cure_is_fol
     start(directory, changed.replace("counts", "anew"))
 
 
-def test_a_refusal_says_which_file_to_delete_to_go_on_all_the_same(
-    directory: StateDirectory,
+def test_who_knows_better_than_a_refusal_says_so_as_it_tells(
+    directory: StateDirectory, tmp_path: Path
 ) -> None:
+    new = tmp_path / "orders.py"
+    new.write_text(f"{HEAD}{windowed(SESSIONS)}")
     start(directory, windowed(TUMBLING))
     with pytest.raises(TopologyError) as refused:
         start(directory, windowed(SESSIONS))
 
     file = directory.directory / FINGERPRINT_FILE
-    assert str(file) in str(refused.value)
-    file.unlink()
+    assert f"`pystreams describe NEW --json > {file}`" in str(refused.value)
+    file.write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
     start(directory, windowed(SESSIONS))
 
 

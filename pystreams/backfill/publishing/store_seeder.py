@@ -165,7 +165,8 @@ class StateSeeder:
             with _explained(home):
                 self._refuse_foreign(home, self._publication.id)
                 # The first start is compared with it.
-                self._topology.keep(self._partitions)
+                self._topology.learn(self._partitions)
+                self._topology.keep()
                 for builder, end in stores:
                     self._seed_store(home, task_id, builder, end)
         finally:

@@ -244,15 +244,15 @@ class KafkaStreams(QueryingClient):
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
             partitions = topics.prepare_at_start(self._stop, self._clock)
-            earlier.keep(partitions)
+            earlier.learn(partitions)
             self._topics = topics
             self._discovery = Discovery(self._plan, config, admin, topics, self._clock)
-            note = earlier.note(self._clock.now_ms(), config.num_standby_replicas, admin)
-            allowed = config.accepted_source_topic_ids
-            inputs = InputTopics(self._plan, admin, allowed, note, exactly_once=config.exactly_once)
+            inputs = self._inputs(earlier, admin)
             internal = InternalTopicIds(self._plan, admin)
             watch = TopicWatch(inputs, internal, topics.partition_counts, self._stop)
             watch.prepare()
+            if not self._stop.is_set():
+                earlier.keep()
             _log.info(
                 "starting",
                 application=config.application_id,
@@ -295,6 +295,17 @@ class KafkaStreams(QueryingClient):
             self._global.close(self._error)
             self._event_loop.close()
             directory.close()
+
+    def _inputs(self, earlier: EarlierTopology, admin: AdminPort) -> InputTopics:
+        config = self._config
+        return InputTopics(
+            self._plan,
+            admin,
+            config.accepted_source_topic_ids,
+            earlier.note(self._clock.now_ms(), config.num_standby_replicas, admin),
+            earlier.last_topology(admin),
+            exactly_once=config.exactly_once,
+        )
 
     def _take_place(
         self, directory: StateDirectory, admin: AdminPort, partitions: PartitionPlan

@@ -39,7 +39,6 @@ class TopologyNote:
     Attributes:
         digest: What tells it from others.
         standby_replicas: Its `num.standby.replicas`.
-        compared: Whether it was compared with the one before, which the state directory knows.
         fingerprint: What the digest is of, which one task of each sub-topology notes; None to note
             nothing of it.
     """
@@ -47,7 +46,6 @@ class TopologyNote:
     digest: str
     started_ms: int
     standby_replicas: int
-    compared: bool = True
     fingerprint: FingerprintNote | None = None
 
     def after(self, noted: Sequence[NotedTopology]) -> Self:

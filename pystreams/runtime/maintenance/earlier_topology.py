@@ -4,8 +4,10 @@
 
 The file is the topology's fingerprint (`pystreams.deploy.fingerprint`), compared at the start,
 before a topic is made: what would give wrong results in silence is refused, with the cure; what is
-left behind, or may not fit, is logged once. Then the file is written for the topology that runs.
-A backfill that seeds stores writes it before the first one.
+left behind, or may not fit, is logged once. When the topology was compared with what the group has
+noted, too (`topics.last_topology`), the file is written for it: a start that fails before that is
+compared again. `compared_with` in it says which topology of the group that was, so that it is told
+once. A backfill that seeds stores writes the file before the first one.
 
 A directory without the file tells nothing: one of an earlier pystreams, one that is new, or one
 whose disk is gone. Java passes the file over.
@@ -35,6 +37,11 @@ from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.noted_fingerprint import FingerprintNote
 from pystreams.runtime.cluster.topology_note import TopologyNote
 from pystreams.runtime.ports import AdminPort
+from pystreams.runtime.topics.last_topology import (
+    LastTopology,
+    how_to_take_the_rows,
+    told_fields,
+)
 from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.files.checkpoint_file import sync_directory, write_synced
 from pystreams.topology.plan.partition_plan import PartitionPlan
@@ -62,12 +69,12 @@ class EarlierTopology:
         self.file = directory.directory / FINGERPRINT_FILE
         self._has_state = bool(directory.task_ids())
         self._kept = read_fingerprint(self.file)
-        self._knew = self._kept is not None
-        self._application_id = plan.application_id
+        self._plan = plan
         self._fingerprint = fingerprint_of(
             plan.topology, defaults.default_key_serde, defaults.default_value_serde
         )
         self._running = self._fingerprint
+        self._last: LastTopology | None = None
 
     def check(self) -> None:
         """Compare it with the topology that is to run, and tell what is lost or may be.
@@ -87,27 +94,38 @@ class EarlierTopology:
             told = "\n".join(f"  {judged.in_words()}" for judged in wrong)
             raise TopologyError(
                 f"this topology would go on with state that is not its own:\n{told}\n"
-                "Nothing was changed. `pystreams check` shows what else would happen. Should the "
-                f"old rows be right all the same, delete {self.file} and start again"
+                "Nothing was changed. `pystreams check` shows what else would happen. "
+                f"{how_to_take_the_rows(self.file)}"
             )
         _tell(found)
 
-    def note(self, now_ms: int, standby_replicas: int, admin: AdminPort) -> TopologyNote:
-        """Return what the group is to note of the topology that runs, once it is written down."""
-        fingerprint = FingerprintNote.of(shared(self._running), admin.broker_setting)
-        digest = self._running["digest"]
-        return TopologyNote(digest, now_ms, standby_replicas, self._knew, fingerprint)
+    def last_topology(self, admin: AdminPort) -> LastTopology:
+        """Return what compares it with the topology that the group ran last."""
+        last = LastTopology(self._plan, admin, self._fingerprint, self._kept, self.file)
+        self._last = last
+        return last
 
-    def keep(self, partitions: PartitionPlan) -> None:
+    def note(self, now_ms: int, standby_replicas: int, admin: AdminPort) -> TopologyNote:
+        """Return what the group is to note of the topology that runs, of which all is learnt."""
+        fingerprint = FingerprintNote.of(shared(self._running), admin.broker_setting)
+        return TopologyNote(self._running["digest"], now_ms, standby_replicas, fingerprint)
+
+    def learn(self, partitions: PartitionPlan) -> None:
+        """Take what only a broker knows of the topology that is to run."""
+        text = with_partitions(self._fingerprint, self._plan.application_id, partitions)
+        if self._kept is not None:
+            text["former_stores"] = former_stores(self._kept, text)
+        self._running = text
+
+    def keep(self) -> None:
         """Write down the topology that runs now.
 
         Raises:
             StateDirectoryError: The file can't be written.
         """
-        text = with_partitions(self._fingerprint, self._application_id, partitions)
-        if self._kept is not None:
-            text["former_stores"] = former_stores(self._kept, text)
-        self._running = text
+        text = self._running
+        if self._last is not None and self._last.compared_with:
+            text = {**text, "compared_with": self._last.compared_with}
         if text == self._kept:
             return
         try:
@@ -140,14 +158,7 @@ def read_fingerprint(file: Path) -> Fingerprint | None:
 def _tell(found: Comparison) -> None:
     """Log what is lost or may be; what is refused is told by what refuses it."""
     for judged in found.of(Verdict.EMPTY, Verdict.UNSURE):
-        _log.warning(
-            "the topology has changed",
-            verdict=judged.verdict.value,
-            kind=judged.kind,
-            name=judged.name,
-            why="; ".join(each.what for each in judged.worst()),
-            cure=". ".join(dict.fromkeys(each.cure for each in judged.worst() if each.cure)),
-        )
+        _log.warning("the topology has changed", **told_fields(judged))
     if moved := found.of(Verdict.REBUILT):
         names = [judged.name for judged in moved]
         _log.info("the topology has changed: stores are rebuilt", stores=names)

@@ -41,6 +41,7 @@ class TopicWatch:
 
         Raises:
             FatalStreamsError: As `InputTopics.prepare`, and `InternalTopicIds.check`.
+            TopologyError: As `InputTopics.prepare`.
         """
         told = False
         while not self.stop.is_set():

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from pystreams.deploy.fingerprint import comparable
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
@@ -38,9 +37,10 @@ from pystreams.runtime.cluster.topic_ids import (
     noted_partitions,
     partitions_to_note,
 )
-from pystreams.runtime.cluster.topology_note import NotedTopology, TopologyNote, noted_topologies
+from pystreams.runtime.cluster.topology_note import TopologyNote, noted_topologies
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort
+from pystreams.runtime.topics.last_topology import LastTopology
 from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -55,6 +55,7 @@ class InputTopics:
     Args:
         accepted: `accepted.source.topic.ids`: `<topic>:<id>`, several separated by commas.
         note: What else is committed with each offset: which topology it is; None for nothing.
+        last: Compares the topology with the one that the group ran last; None to leave it.
         exactly_once: Whether state and offsets are committed together.
     """
 
@@ -64,6 +65,7 @@ class InputTopics:
         admin: AdminPort,
         accepted: str,
         note: TopologyNote | None = None,
+        last: LastTopology | None = None,
         *,
         exactly_once: bool,
     ) -> None:
@@ -72,7 +74,7 @@ class InputTopics:
         pairs = [pair.strip() for pair in accepted.split(",")]
         self._accepted = dict(pair.split(":") for pair in pairs if pair)
         self._exactly_once = exactly_once
-        self._note = note
+        self._note, self._last = note, last
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
         self._tables: dict[str, list[str]] = {}
@@ -90,6 +92,7 @@ class InputTopics:
         Raises:
             FatalStreamsError: A topic is another one, and state holds what was read of the former;
                 or one that a table is restored from has got partitions.
+            TopologyError: State of the topology before would give wrong results.
             RetriableClientError: No answer in time.
         """
         self._ids = self._present_ids(counts)
@@ -121,7 +124,8 @@ class InputTopics:
             )
         self._check_partitions(_noted_partitions(committed, self._tables), counts)
         topologies = noted_topologies(committed)
-        self._tell_of_another_topology(topologies)
+        if self._last is not None:
+            self._last.compare(topologies)
         self._note = None if self._note is None else self._note.after(topologies)
 
     def watch(self, counts: Mapping[str, int]) -> None:
@@ -299,23 +303,6 @@ class InputTopics:
         internal = self._plan.repartition_topics()
         topics = set(topics_of(self._plan, self._plan.sources(), counts))
         return known_ids(self._admin.topic_ids(sorted(topics - internal.keys())))
-
-    def _tell_of_another_topology(self, noted: Sequence[NotedTopology]) -> None:
-        """Warn where the group ran another topology, and nothing here knows more of that one."""
-        note = self._note
-        if note is None or note.compared or not noted or noted[0].digest == note.digest:
-            return
-        if not comparable(noted[0].digest, note.digest):
-            return  # It may be the same: an earlier pystreams has noted it.
-        if not any(map(self._plan.logged_stores, self._plan.subtopologies)):
-            return  # Nothing is restored.
-        _log.warning(
-            "the group ran another topology before, and this state directory does not know it: "
-            "what changelogs hold is restored as it is. `pystreams check OLD NEW` tells whether "
-            "that is right",
-            digest=note.digest,
-            former_digest=noted[0].digest,
-        )
 
     def _check_partitions(self, former: Mapping[str, int], counts: Mapping[str, int]) -> None:
         """Refuse topics with more partitions than they had when their tables were read."""

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from pystreams import KafkaStreams, KeyQuery, WindowKeyQuery, WindowRangeQuery
 from pystreams.broker import DevelopmentBroker
+from pystreams.cli.commands.development.describe import describe
+from pystreams.config import StreamsConfig
 from pystreams.deploy.verdicts import Verdict
-from pystreams.errors import StoreNotAvailableError
+from pystreams.errors import StoreNotAvailableError, TopologyError
+from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import SystemClock
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S, wait_until
-from tests.deploy.pairs import PAIRS, Pair, topology_of
+from tests.deploy.pairs import HEAD, PAIRS, Pair, topology_of
 
 TOPICS = ("in", "out", "first", "copy")
 BASE_MS = (SystemClock().now_ms() - 3_600_000) // 20_000 * 20_000
@@ -93,12 +101,34 @@ class Deployed:
         produce(self._servers, self._topics["in"], [(b"k", b"k")] * records, timestamps_ms=stamps)
 
     def start(self, code: str) -> KafkaStreams:
-        for topic, real in self._topics.items():
-            code = code.replace(f'"{topic}"', f'"{real}"')
-        topology = topology_of(code, self._topics["in"])
+        topology = topology_of(self._named(code), self._topics["in"])
         streams = KafkaStreams(topology, self._settings)
         streams.start()
         return streams
+
+    def refusal(self, code: str) -> str:
+        """Return why a start is refused."""
+        streams = self.start(code)
+        try:
+            wait_until(lambda: streams.error, "refused")
+        finally:
+            streams.close(DEADLINE_S)
+        assert isinstance(streams.error, TopologyError)
+        return str(streams.error)
+
+    def described(self, code: str, file: Path) -> str:
+        head = HEAD.replace('"in"', repr(self._topics["in"]))
+        file.write_text(head + self._named(code))
+        return CliRunner().invoke(describe, [str(file), "--json"]).stdout
+
+    def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
+        config = StreamsConfig.of(self._settings)
+        return ConfluentClients(config).admin().committed_offsets(config.application_id)
+
+    def _named(self, code: str) -> str:
+        for topic, real in self._topics.items():
+            code = code.replace(f'"{topic}"', f'"{real}"')
+        return code
 
 
 def count_in(streams: KafkaStreams, store: str, at_ms: int | None = None) -> int | None:
@@ -170,7 +200,7 @@ def test_the_verdict_is_what_happens(
     assert happenings == [expected], second.error
 
 
-def test_what_is_refused_would_be_wrong_and_a_new_directory_can_not_tell(
+def test_a_new_directory_is_refused_what_would_be_wrong_until_somebody_says_to_know_better(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
 ) -> None:
     """Six records are in the window of 20 s: two in the first half, and four in the second one."""
@@ -184,11 +214,19 @@ def test_what_is_refused_would_be_wrong_and_a_new_directory_can_not_tell(
     try:
         at_ms = BASE_MS + 10_000
         wait_until(lambda: count_in(first, "counts", at_ms) == 3, "all five counted")
+        # Behind the last member there is no group until what it has committed is shown.
+        wait_until(deployed.committed, "committed")
     finally:
         first.close(DEADLINE_S)
 
     elsewhere = Deployed(servers, unique_name, tmp_path / "elsewhere", topics)
     elsewhere.feed(1, at_ms=12_000)
+    for _ in range(2):
+        refusal = elsewhere.refusal(pair.new)
+        assert "store 'counts' (count at orders.py:" in refusal
+        assert "its windows have changed" in refusal
+    (advice,) = re.findall("`pystreams describe NEW --json > (.*)`", refusal)
+    Path(advice).write_text(elsewhere.described(pair.new, tmp_path / "orders.py"))
     second = elsewhere.start(pair.new)
     try:
         wait_until(lambda: count_in(second, "counts", BASE_MS) == 3, "the old row, counted on")

@@ -8,9 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, MissingSourceTopicError, StreamsBuilder, serdes
-from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.cluster.topology_note import TopologyNote
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
@@ -303,34 +301,6 @@ def test_a_topic_that_an_edit_adds_is_nobodys_former_one(tmp_path: Path) -> None
 
     assert running_tasks(edited) == ["0_0", "1_0"]
     edited.stop()
-
-
-def warnings_at_start(app: Application, note: TopologyNote) -> list[str]:
-    admin = SimulatedAdmin(app.broker, Lifeline("start", app.faults))
-    topics = InputTopics(TopologyPlan(counting(), "app"), admin, "", note, exactly_once=False)
-    with capture_logs() as logs:
-        topics.prepare(app.broker.partition_counts())
-    admin.alter_offsets(
-        "app",
-        {
-            TopicPartition("in", 0): CommittedOffset(
-                1,
-                encode_partition_time(5, topics.entries(TopicPartition("in", 0), {}, first=True)),
-            )
-        },
-    )
-    return [line["former_digest"] for line in logs if "ran another topology" in line["event"]]
-
-
-def test_another_topology_that_the_state_directory_does_not_know_is_told_by_the_group(
-    tmp_path: Path,
-) -> None:
-    app = Application(tmp_path)
-
-    assert warnings_at_start(app, TopologyNote("first", 1, 0, compared=False)) == []
-    assert warnings_at_start(app, TopologyNote("first", 2, 0, compared=False)) == []
-    assert warnings_at_start(app, TopologyNote("other", 3, 0, compared=False)) == ["first"]
-    assert warnings_at_start(app, TopologyNote("third", 4, 0, compared=True)) == []
 
 
 def watched(app: Application, topology: Topology) -> tuple[InputTopics, dict[str, int]]:

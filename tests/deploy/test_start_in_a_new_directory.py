@@ -1,0 +1,241 @@
+"""A start whose state directory does not know what the group ran: it is asked what it has noted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from structlog.testing import capture_logs
+
+from pystreams import StreamsConfig
+from pystreams.cli.commands.development.describe import describe
+from pystreams.deploy.verdicts import Verdict
+from pystreams.errors import TopologyError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.maintenance.application_reset import ApplicationReset
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
+from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.testing.simulation.admin import SimulatedAdmin
+from pystreams.testing.simulation.faults import Lifeline
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.deploy.pairs import COUNT, HEAD, PAIRS, SESSIONS, TUMBLING, topology_of, windowed
+from tests.simulation.applications import Application
+
+pytestmark = pytest.mark.simulation
+
+CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
+TOPICS = ("in", "out", "first", "copy", "others", "other", "rows", "a", "b", "orders")
+AT = TopicPartition("in", 0)
+LONGER = windowed("TimeWindows.of_size_with_no_grace(20_000)")
+UNLOGGED = 'materialized=Materialized(name="counts", logging=False)'
+
+Told = list[tuple[str, str]]
+"""Names of stores and topics of which the log says something, with the verdict."""
+
+
+class Group:
+    """Versions of one application that follow each other, without their threads."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._app = Application(root)
+        for topic in TOPICS:
+            self._app.broker.create_topic(topic, 1)
+        self.admin = SimulatedAdmin(self._app.broker, Lifeline("start", self._app.faults))
+        self._starts = 0
+        self.lines: list[Any] = []
+        """What the last start has logged."""
+
+    def file(self, directory: str) -> Path:
+        return self._root / directory / "app" / FINGERPRINT_FILE
+
+    def start(self, code: str, directory: str) -> Told:
+        """Do what a start does before there are threads."""
+        self._starts += 1
+        plan = TopologyPlan(topology_of(code), "app")
+        states = StateDirectory(self._root / directory, "app")
+        try:
+            with capture_logs() as self.lines:
+                self._topics = self._prepare(plan, states)
+        finally:
+            states.close()
+        return [
+            (line["name"], line["verdict"])
+            for line in self.lines
+            if line["event"] == "the topology has changed"
+        ]
+
+    def run(self, code: str, directory: str, *, noting: bool = True) -> None:
+        """Start a version, and let it commit and write into its changelogs."""
+        self.start(code, directory)
+        plan = TopologyPlan(topology_of(code), "app")
+        entries = self._topics.entries(AT, {}, first=noting)
+        offset = CommittedOffset(1, encode_partition_time(5, entries))
+        self.admin.alter_offsets("app", {AT: offset})
+        for changelog in plan.changelogs():
+            self._app.broker.produce(changelog, b"k", b"v", 1)
+
+    def lose_changelogs(self) -> None:
+        topics = self._app.broker.partition_counts()
+        self.admin.delete_topics([topic for topic in topics if topic.endswith("-changelog")])
+
+    def reset(self, code: str, directory: str) -> None:
+        plan = TopologyPlan(topology_of(code), "app")
+        reset = ApplicationReset("app", plan, self.admin, self._root / directory)
+        reset.execute(reset.look(), with_orphans=False, new_offsets=None, told=lambda _: None)
+
+    def _prepare(self, plan: TopologyPlan, states: StateDirectory) -> InputTopics:
+        broker = self._app.broker
+        earlier = EarlierTopology(states, plan, CONFIG)
+        earlier.check()
+        partitions = plan_partitions(plan, broker.partition_counts())
+        for changelog in plan.changelogs():
+            broker.create_topic(changelog, 1)
+        earlier.learn(partitions)
+        note = earlier.note(self._starts, 0, self.admin)
+        last = earlier.last_topology(self.admin)
+        topics = InputTopics(plan, self.admin, "", note, last, exactly_once=False)
+        topics.prepare(broker.partition_counts())
+        earlier.keep()
+        return topics
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_new_directory_is_told_and_refused_what_one_is_that_knows_the_version_before(
+    group: Group, name: str
+) -> None:
+    pair = PAIRS[name]
+    group.run(pair.old, "first")
+
+    if Verdict.WRONG in pair.verdicts.values():
+        with pytest.raises(TopologyError, match="state that is not its own"):
+            group.start(pair.new, "elsewhere")
+    else:
+        assert group.start(pair.new, "elsewhere") == group.start(pair.new, "first")
+
+
+def test_it_is_refused_at_each_start_and_nothing_is_written_down(group: Group) -> None:
+    group.run(windowed(TUMBLING), "first")
+
+    for _ in range(2):
+        with pytest.raises(TopologyError) as refused:
+            group.start(LONGER, "elsewhere")
+        assert not group.file("elsewhere").exists()
+
+    assert "store 'counts' (count at orders.py:8): its windows have changed" in str(refused.value)
+    assert "what group 'app' ran last (digest 3-" in str(refused.value)
+    group.start(LONGER.replace("counts", "anew"), "elsewhere")
+
+
+def test_who_knows_better_says_so_as_the_refusal_tells(group: Group, tmp_path: Path) -> None:
+    new = tmp_path / "orders.py"
+    new.write_text(f"{HEAD}{LONGER}")
+    group.run(windowed(TUMBLING), "first")
+    with pytest.raises(TopologyError) as refused:
+        group.start(LONGER, "elsewhere")
+
+    file = group.file("elsewhere")
+    assert f"`pystreams describe NEW --json > {file}`" in str(refused.value)
+    file.write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
+
+    assert group.start(LONGER, "elsewhere") == [("counts", "wrong results")]
+
+
+def test_after_a_reset_it_starts(group: Group) -> None:
+    group.run(windowed(TUMBLING), "first")
+
+    group.reset(LONGER, "elsewhere")
+
+    assert group.start(LONGER, "elsewhere") == []
+
+
+def test_a_store_whose_changelog_is_empty_is_told(group: Group) -> None:
+    group.run(windowed(TUMBLING), "first")
+    group.lose_changelogs()
+
+    assert group.start(LONGER, "elsewhere") == [("counts", "wrong results")]
+
+
+@pytest.mark.parametrize("without", [(0,), (1,), (0, 1)])
+def test_a_store_that_has_or_had_no_changelog_is_told(
+    group: Group, without: tuple[int, ...]
+) -> None:
+    old, new = (
+        code.replace('name="counts"', UNLOGGED) if number in without else code
+        for number, code in enumerate((windowed(TUMBLING), LONGER))
+    )
+    group.run(old, "first")
+
+    assert group.start(new, "elsewhere") == [("counts", "wrong results")]
+
+
+def test_a_store_that_comes_back_is_refused_over_the_changelog_it_has_left(group: Group) -> None:
+    group.run(windowed(TUMBLING), "first")
+    group.run(COUNT.replace("counts", "others"), "second")
+
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(LONGER, "elsewhere")
+
+
+def test_a_directory_that_knows_an_outdated_version_is_told(group: Group) -> None:
+    """As of a process that was scaled down, and up again after a deploy."""
+    nothing, counted = 'words.to("out")', windowed(TUMBLING)
+    group.run(nothing, "away")
+    group.run(counted, "first")
+
+    assert group.start(LONGER, "away") == [("counts", "wrong results")]
+
+
+def test_who_knows_the_last_version_and_who_runs_it_are_told_nothing_by_the_group(
+    group: Group,
+) -> None:
+    renamed = COUNT.replace("counts", "totals")
+    group.run(COUNT, "first")
+    group.start(COUNT, "second")
+
+    assert group.start(COUNT, "elsewhere") == []
+    assert group.start(renamed, "first") == [("counts", Verdict.EMPTY.value)]
+    group.run(renamed, "first")
+    assert group.start(renamed, "elsewhere-too") == []
+    assert group.start(renamed, "second") == [("counts", Verdict.EMPTY.value)]
+
+
+@pytest.mark.parametrize("directory", ["first", "elsewhere"])
+def test_what_was_told_is_not_told_again_before_the_new_version_has_had_a_record(
+    group: Group, directory: str
+) -> None:
+    renamed = COUNT.replace("counts", "totals")
+    group.run(COUNT, "first")
+
+    told = [group.start(renamed, directory) for _ in range(2)]
+    group.run(COUNT, "rolled-back")
+    told.append(group.start(renamed, directory))
+
+    empty = [("counts", Verdict.EMPTY.value)]
+    assert told == [empty, [], empty]
+
+
+@pytest.mark.parametrize("directory", ["elsewhere", "away"])
+def test_where_the_group_tells_no_more_than_a_digest_the_log_says_so(
+    group: Group, directory: str
+) -> None:
+    group.run('words.to("out")', "away")
+    group.run(windowed(TUMBLING), "first", noting=False)
+
+    group.start(windowed(SESSIONS), directory)
+
+    told = [line for line in group.lines if "the group ran another topology" in line["event"]]
+    assert [line["former_digest"] for line in told] == [
+        json.loads(group.file("first").read_text())["digest"]
+    ]
