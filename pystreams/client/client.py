@@ -279,7 +279,8 @@ class Client:
             self._connections, address, self._headers, connect_s, within_s
         )
         if 200 <= answer.status < 300:
-            return json.loads(answer.body), answer.owner
+            # Who was not trusted with the token does not say who is.
+            return json.loads(answer.body), answer.owner if was_told_token else None
         said = _said(answer.body)
         # It says what it has to say; the status is beside it.
         message = str(said.pop("detail", answer.reason))

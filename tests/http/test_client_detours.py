@@ -12,6 +12,7 @@ from pystreams import KafkaStreams
 from pystreams.client import Client, HttpQueryError
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.http.conftest import certificate_of
+from tests.http.scripted_application import TEXTS, by_text, check, running
 from tests.http.scripted_server import Asked, as_json, in_between, scripted, sent_on
 
 
@@ -51,6 +52,19 @@ def test_a_token_is_not_sent_on_to_another_server(host: str) -> None:
             "Bearer secret",
         ]
         assert [asked.headers.get("authorization") for asked in second.asked] == [None]
+
+
+def test_an_owner_that_another_server_names_is_not_asked_with_the_token() -> None:
+    with (
+        running(by_text) as application,
+        scripted(lambda asked: sent_on(f"{application.url}{asked.target}")) as first,
+        Client(first.url, token="secret", asks_owners=True) as client,
+    ):
+        for _ in range(2):
+            check(client, TEXTS)
+        for server in application.processes:
+            assert {asked.headers.get("authorization") for asked in server.asked} <= {None}
+        assert application.asked_at() == [2 * len(TEXTS), 0, 0]
 
 
 def test_who_is_refused_without_the_token_is_told_whom_to_ask(created: KafkaStreams) -> None:
