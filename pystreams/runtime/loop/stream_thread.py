@@ -96,7 +96,7 @@ class StreamThread:
         )
         self._restorer = restorer_of_thread(self.name, parts)
         self._manager = TaskManager(parts, lambda: self._consumer, self._producers, self._restorer)
-        foreign = ForeignRecords(parts.clients, f"{self.name}-foreign-records")
+        foreign = ForeignRecords(parts.clients, parts.admin, f"{self.name}-foreign-records")
         self._committer = Committer(
             lambda: self._consumer, self._producers, self._concurrent, foreign
         )

@@ -242,12 +242,13 @@ class ManagedStore:
         """
         before, output = self.committed_offset(), self.output
         assert output is not None, "a store that is logged has a buffer"
+        before = -1 if before is None else before  # It held nothing to restore.
         sent, went_back = output.sent_records - self._sent_before, self._went_back
         if self.logged_again:
             self.unexpected = None
         self.count_anew()
         self._went_back = False
-        if before is None or last_offset - before <= sent:
+        if last_offset - before <= sent:
             return
         first, known = before + 1, self.unexpected
         if known is not None:

@@ -24,7 +24,7 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ProducedRecord, offset_of
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.ports import AdminPort, ClientFactory, RestoreConsumerPort
 from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
 from pystreams.stores.contracts.state_store import StateStore, can_be_dumped
@@ -40,11 +40,13 @@ class ForeignRecords:
     """Looks after the changelogs of one thread's tasks.
 
     Args:
+        admin: Tells where a changelog begins, if it no longer begins where it is read from.
         client_id: How its consumer is called, which lives as long as it reads.
     """
 
-    def __init__(self, clients: ClientFactory, client_id: str) -> None:
+    def __init__(self, clients: ClientFactory, admin: AdminPort, client_id: str) -> None:
         self._clients = clients
+        self._admin = admin
         self._client_id = client_id
 
     def undo(self, task: StreamTask, producer: StreamsProducer) -> None:
@@ -106,28 +108,39 @@ class ForeignRecords:
         self, changelog: TopicPartition, found: UnexpectedOffsets
     ) -> tuple[int, dict[bytes, int]]:
         """Return how many records lie at these offsets, and their keys with the last time (ms)."""
-        count, times, next_offset, in_vain = 0, dict[bytes, int](), found.first, 0
         consumer = self._clients.restore_consumer(self._client_id)
         try:
-            consumer.assign({changelog: next_offset})
-            while next_offset <= found.last:
-                batches = consumer.poll(_POLL_RECORDS, _POLL_S)
-                in_vain = 0 if batches else in_vain + 1
-                if in_vain > _POLLS_IN_VAIN:
-                    raise RetriableClientError(f"no broker gives records of {changelog}")
-                for _, messages, end in batches:
-                    for message in messages:
-                        next_offset = offset_of(message) + 1
-                        key = message.key()
-                        if next_offset <= found.last + 1 and key is not None:
-                            times[key] = message.timestamp()[1]
-                            count += 1
-                    next_offset = max(next_offset, end or 0)
-        except OffsetOutOfRangeError:  # They are deleted by now.
+            try:
+                return _read(consumer, changelog, found.first, found.last)
+            except OffsetOutOfRangeError:  # Some are deleted by now, or were before it had any.
+                beginning = self._admin.offset_ranges([changelog])[changelog].beginning
+                consumer.assign({})
+                return _read(consumer, changelog, max(found.first, beginning), found.last)
+        except OffsetOutOfRangeError:
             return 0, {}
         finally:
             consumer.close()
-        return count, times
+
+
+def _read(
+    consumer: RestoreConsumerPort, changelog: TopicPartition, first: int, last: int
+) -> tuple[int, dict[bytes, int]]:
+    count, times, next_offset, in_vain = 0, dict[bytes, int](), first, 0
+    consumer.assign({changelog: next_offset})
+    while next_offset <= last:
+        batches = consumer.poll(_POLL_RECORDS, _POLL_S)
+        in_vain = 0 if batches else in_vain + 1
+        if in_vain > _POLLS_IN_VAIN:
+            raise RetriableClientError(f"no broker gives records of {changelog}")
+        for _, messages, end in batches:
+            for message in messages:
+                next_offset = offset_of(message) + 1
+                key = message.key()
+                if next_offset <= last + 1 and key is not None:
+                    times[key] = message.timestamp()[1]
+                    count += 1
+            next_offset = max(next_offset, end or 0)
+    return count, times
 
 
 def records_that_undo(store: StateStore, times: Mapping[bytes, int]) -> list[ProducedRecord]:

@@ -109,6 +109,51 @@ def test_what_can_not_be_undone_at_once_is_undone_after_the_next_commit(tmp_path
     assert {key: value[-1] for key, value in counts.items()} == {b"a": 3, b"b": 3}
 
 
+@pytest.mark.parametrize("deleted", [0, 7])
+def test_old_counts_that_come_before_the_first_commit_are_undone(
+    tmp_path: Path, deleted: int
+) -> None:
+    """Also where the changelog no longer began with its first offset when the task started."""
+    app = Application(tmp_path, "at_least_once")
+    source = Application(tmp_path / "other", "at_least_once")
+    started(source, counting(), "a", "b")
+    old = logged(source)
+    process = app.process()
+    process.start()
+    app.run_until_processed(process)
+    app.broker.append(*CHANGELOG, old[:1] * deleted)
+    app.broker.log(CHANGELOG).delete_before(deleted)
+    app.broker.append(*CHANGELOG, old)
+    with capture_logs() as logs:
+        app.feed("a", "a", "c")
+        app.run_until_processed(process)
+        app.feed("c")
+        app.run_until_processed(process)
+    process.crash()
+
+    assert noticed(logs) == [2]
+    counts = app.broker.log(CHANGELOG).compacted()
+    assert {key: value[-1] for key, value in counts.items()} == {b"a": 2, b"c": 2}
+
+
+def test_a_changelog_that_has_lost_its_beginning_is_not_taken_for_another_s(tmp_path: Path) -> None:
+    source = Application(tmp_path / "other", "at_least_once")
+    started(source, counting(), "a")
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, counting())
+    app.broker.append(*CHANGELOG, logged(source) * 7)
+    app.broker.log(CHANGELOG).delete_before(7)
+    with capture_logs() as logs:
+        app.feed("a", "b", "b")
+        app.run_until_processed(process)
+        app.feed("c")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert not noticed(logs)
+    assert app.outputs() == [("a", 1), ("b", 1), ("b", 2), ("c", 1)]
+
+
 def test_the_records_of_one_process_are_not_taken_for_another_s(tmp_path: Path) -> None:
     """Not after a restart, nor after it went back to its last commit."""
     app = Application(tmp_path, "at_least_once")
