@@ -86,17 +86,19 @@ class StreamThread:
         self.leave_group = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._concurrent = ConcurrentCalls(parts.make_waiting_pool)
+        membership = Membership(parts.clock, parts.settings, lambda: self._consumer)
         self._producers = TaskProducers(
             parts,
             thread_index=index,
             client_id=self.name,
-            membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
+            membership=membership,
             stop=self._stop,
             concurrent=self._concurrent,
         )
         self._restorer = restorer_of_thread(self.name, parts)
         self._manager = TaskManager(parts, lambda: self._consumer, self._producers, self._restorer)
-        foreign = ForeignRecords(parts.clients, parts.admin, f"{self.name}-foreign-records")
+        reader = f"{self.name}-foreign-records"
+        foreign = ForeignRecords(parts.clients, parts.admin, membership, reader)
         self._committer = Committer(
             lambda: self._consumer, self._producers, self._concurrent, foreign
         )

@@ -131,13 +131,15 @@ class Committer:
 
     def _commit_stores(self, unit: CommitUnit) -> list[CommitFailure]:
         """Commit the stores of tasks; those with a damaged one are committed in Kafka alone."""
-        failures = []
+        failures, committed = [], []
         for task in unit.tasks:
             try:
                 task.post_commit()
-                self._foreign.undo(task, unit.producer)
+                committed.append(task)
             except TaskCorruptedError as error:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
+        for task in committed:
+            self._foreign.undo(task, unit.producer)
         return failures
 
     def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:

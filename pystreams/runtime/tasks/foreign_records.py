@@ -27,6 +27,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort, ClientFactory, RestoreConsumerPort
 from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
+from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.stores.contracts.state_store import StateStore, can_be_dumped
 
 _POLL_RECORDS = 10_000
@@ -41,18 +42,25 @@ class ForeignRecords:
 
     Args:
         admin: Tells where a changelog begins, if it no longer begins where it is read from.
+        membership: Tells whether the thread may send.
         client_id: How its consumer is called, which lives as long as it reads.
     """
 
-    def __init__(self, clients: ClientFactory, admin: AdminPort, client_id: str) -> None:
+    def __init__(
+        self, clients: ClientFactory, admin: AdminPort, membership: Membership, client_id: str
+    ) -> None:
         self._clients = clients
         self._admin = admin
+        self._membership = membership
         self._client_id = client_id
 
     def undo(self, task: StreamTask, producer: StreamsProducer) -> None:
         """Log again what others have overwritten, if anything; to be called after a commit.
 
         Where that is not possible now it is tried again after the next commit.
+
+        Raises:
+            TaskMigratedError: The thread stood still, and somebody else has its partitions.
         """
         for managed in task.state_manager.with_unexpected_offsets():
             found = managed.unexpected
@@ -98,6 +106,7 @@ class ForeignRecords:
             return
         try:
             output.records.extend(records_that_undo(managed.store, times))
+            self._membership.prove(task.partitions)  # It may have stood still since the commit.
             producer.send([output])
             producer.port.flush()
         finally:

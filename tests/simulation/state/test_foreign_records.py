@@ -87,6 +87,30 @@ def test_a_key_that_the_store_does_not_have_is_deleted_again(tmp_path: Path) -> 
     assert set(app.broker.log(CHANGELOG).compacted()) == {b"a"}
 
 
+def test_a_thread_that_stands_still_before_it_undoes_them_logs_nothing(tmp_path: Path) -> None:
+    """What it holds is old by then, as the task has another owner."""
+    app = Application(tmp_path, "at_least_once")
+    process, other = started(app, counting(), "a", "a"), app.process("p1")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    newest: list[ProducedRecord] = []
+
+    def meanwhile() -> None:
+        app.clock.advance_ms(6000)
+        other.start()
+        app.feed("a")
+        app.run_until_processed(other)
+        newest.extend(logged(app))
+
+    app.feed("b")
+    process.stand_still("foreign-records poll", meanwhile)
+    while not newest:
+        process.step()
+
+    assert logged(app) == newest
+    other.stop()
+    process.stop()
+
+
 def test_what_can_not_be_undone_at_once_is_undone_after_the_next_commit(tmp_path: Path) -> None:
     app = Application(tmp_path, "at_least_once")
     process = started(app, counting(), "a", "a", "a")
