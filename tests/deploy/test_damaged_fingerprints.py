@@ -187,4 +187,5 @@ def start(directory: StateDirectory) -> None:
     plan = TopologyPlan(topology_of(f"{FILTER}{CODE}"), "app")
     earlier = EarlierTopology(directory, plan, CONFIG)
     earlier.check()
-    earlier.keep(plan_partitions(plan, TOPICS))
+    earlier.learn(plan_partitions(plan, TOPICS))
+    earlier.keep()
