@@ -20,6 +20,7 @@ from pystreams import (
 )
 from pystreams.record import ProducedRecord
 from pystreams.runtime.tasks.foreign_records import records_that_undo
+from pystreams.stores.contracts.state_store import GivesRecordsByKey
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_segments.segments import segment_id_of
 from tests.stores.support import CHANGELOG, Home, Message
@@ -119,6 +120,9 @@ def test_restored_dump_is_the_store(kind: str, seed: int, tmp_path: Path) -> Non
 
     assert records
     assert list(copy.changelog_records()) == records
+    if isinstance(store, GivesRecordsByKey):
+        assert [store.changelog_record(key or b"") for key, *_ in records] == records
+        assert store.changelog_record(b"absent") is None
     if kind != "versioned":  # Whose rows may differ in tombstones that end nothing.
         assert live_entries(copy) == live_entries(store)
     store.close()

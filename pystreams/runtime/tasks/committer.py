@@ -126,10 +126,10 @@ class Committer:
             self.commits += 1
             for task in unit.tasks:
                 task.held.commit_put_off = False
-            failures += self._commit_stores(unit)
+            failures += self._commit_stores(unit, leaving=leaving)
         return failures
 
-    def _commit_stores(self, unit: CommitUnit) -> list[CommitFailure]:
+    def _commit_stores(self, unit: CommitUnit, *, leaving: bool) -> list[CommitFailure]:
         """Commit the stores of tasks; those with a damaged one are committed in Kafka alone."""
         failures, committed = [], []
         for task in unit.tasks:
@@ -139,7 +139,7 @@ class Committer:
             except TaskCorruptedError as error:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
         for task in committed:
-            self._foreign.undo(task, unit.producer)
+            self._foreign.undo(task, unit.producer, leaving=leaving)
         return failures
 
     def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:

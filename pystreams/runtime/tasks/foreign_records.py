@@ -22,13 +22,17 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ProducedRecord, offset_of
+from pystreams.record import OutputBuffer, ProducedRecord, offset_of
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort, ClientFactory, RestoreConsumerPort
 from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
 from pystreams.runtime.tasks.standstill_guard import Membership
-from pystreams.stores.contracts.state_store import StateStore, can_be_dumped
+from pystreams.stores.contracts.state_store import (
+    GivesRecordsByKey,
+    StateStore,
+    can_be_dumped,
+)
 
 _POLL_RECORDS = 10_000
 _POLL_S = 0.2
@@ -54,19 +58,20 @@ class ForeignRecords:
         self._membership = membership
         self._client_id = client_id
 
-    def undo(self, task: StreamTask, producer: StreamsProducer) -> None:
+    def undo(self, task: StreamTask, producer: StreamsProducer, *, leaving: bool = False) -> None:
         """Log again what others have overwritten, if anything; to be called after a commit.
 
         Where that is not possible now it is tried again after the next commit.
+
+        Args:
+            leaving: Whether there is no time to read a whole store.
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
         """
         for managed in task.state_manager.with_unexpected_offsets():
-            found = managed.unexpected
-            assert found is not None, "it has some"
             try:
-                self._undo(task, managed, found, producer)
+                self._undo(task, managed, producer, leaving=leaving)
             except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
                 _log.warning(
                     "records of others in a changelog are not undone yet",
@@ -76,42 +81,52 @@ class ForeignRecords:
                 )
 
     def _undo(
-        self,
-        task: StreamTask,
-        managed: ManagedStore,
-        found: UnexpectedOffsets,
-        producer: StreamsProducer,
+        self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer, *, leaving: bool
     ) -> None:
-        changelog, output = managed.changelog, managed.output
+        changelog, output, found = managed.changelog, managed.output, managed.unexpected
         assert changelog is not None, "a store that is logged has a changelog"
         assert output is not None, "a store that is logged has a buffer"
+        assert found is not None, "somebody else has written to it"
         count, times = self._read(changelog, found)
         if count <= found.own_records:  # Marks of transactions have offsets, too.
             managed.unexpected = None
             return
         can_be_undone = can_be_dumped(managed.store)
-        if not found.perhaps_own or not can_be_undone:
+        takes_long = can_be_undone and not isinstance(managed.store, GivesRecordsByKey)
+        done = "the present values are logged again"
+        if not can_be_undone:
+            managed.unexpected = None
+            done = "nothing: write changelog_records() of the store, or restore may take them"
+        elif leaving and takes_long:
+            done = "nothing: tasks leave, and who gets this one restores them"
+        else:
+            self._log_again(task, managed.store, times, output, producer)
+            managed.logged_again = True
+        if not (found.perhaps_own and can_be_undone):
             _log.warning(
                 "another process has written to the changelog of a task that runs here, "
                 "after it stood still",
                 task=str(task.task_id),
                 changelog=str(changelog),
                 records=count - found.own_records,
-                done="the present values are logged again"
-                if can_be_undone
-                else "nothing: write changelog_records() of the store, or restore may take them",
+                done=done,
             )
-        if not can_be_undone:
-            managed.unexpected = None
-            return
+
+    def _log_again(
+        self,
+        task: StreamTask,
+        store: StateStore,
+        times: Mapping[bytes, int],
+        output: OutputBuffer,
+        producer: StreamsProducer,
+    ) -> None:
         try:
-            output.records.extend(records_that_undo(managed.store, times))
+            output.records.extend(records_that_undo(store, times))
             self._membership.prove(task.partitions)  # It may have stood still since the commit.
             producer.send([output])
             producer.port.flush()
         finally:
             output.records.clear()
-        managed.logged_again = True
 
     def _read(
         self, changelog: TopicPartition, found: UnexpectedOffsets
@@ -158,7 +173,11 @@ def records_that_undo(store: StateStore, times: Mapping[bytes, int]) -> list[Pro
     Args:
         times: The time (ms) of what is undone of each key, for those that the store has not.
     """
-    records = [record for record in store.changelog_records() if record[0] in times]
+    if isinstance(store, GivesRecordsByKey):
+        found = map(store.changelog_record, times)
+        records = [record for record in found if record is not None]
+    else:
+        records = [record for record in store.changelog_records() if record[0] in times]
     held = {record[0] for record in records}
     gone: list[ProducedRecord] = [
         (key, None, time_ms, ()) for key, time_ms in times.items() if key not in held

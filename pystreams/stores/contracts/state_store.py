@@ -31,7 +31,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from pystreams.errors import StateStoreError
 from pystreams.ids import NO_TOPIC_ID
@@ -357,6 +357,14 @@ class StateStore(Protocol):
         Called by the runtime to rebuild a store: its files are damaged, or can't be trusted, or
         its changelog no longer has its offset.
         """
+
+
+@runtime_checkable
+class GivesRecordsByKey(Protocol):
+    """A store whose changelog's keys are its own: it need not be dumped for one of them."""
+
+    def changelog_record(self, key: bytes) -> ProducedRecord | None:
+        """Return what `changelog_records` has of a key, or None."""
 
 
 def can_be_dumped(store: StateStore) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import StreamsBuilder, TimeWindows, Topology, serdes
-from pystreams.errors import TransactionAbortableError
+from pystreams.errors import RetriableClientError, TransactionAbortableError
 from tests.simulation.applications import CHANGELOG, Application, counting
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ def started(app: Application, topology: Topology, *keys: str) -> SimulatedProces
     return process
 
 
+def done(logs: list[Any]) -> list[str]:
+    return [each["done"] for each in logs if each["event"] == NOTICED]
+
+
 def noticed(logs: list[Any]) -> list[int]:
     return [each["records"] for each in logs if each["event"] == NOTICED]
 
@@ -73,6 +77,63 @@ def test_old_counts_that_come_behind_newer_ones_are_undone(tmp_path: Path, topol
     app.run_until_processed(other)
     assert app.outputs()[-3:] == [("a", 4), ("b", 2), ("c", 3)]
     other.stop()
+
+
+class CountingReads(dict[bytes, bytes]):
+    """What an engine holds; counts the entries that are read."""
+
+    reads = 0
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        self.reads += 1
+        return super().get(key, default)
+
+    def items(self) -> Any:
+        self.reads += len(self)
+        return super().items()
+
+
+def test_to_undo_them_reads_no_more_of_a_store_that_holds_more(tmp_path: Path) -> None:
+    reads = []
+    for count in (10, 300):
+        app = Application(tmp_path / str(count), "at_least_once")
+        process = started(app, counting(), *map(str, range(count)))
+        [(_, _, files)] = process.disk.stores()
+        files.data = data = CountingReads(files.data)
+        app.broker.append(*CHANGELOG, logged(app)[:3])
+        app.feed("1")
+        with capture_logs() as logs:
+            app.run_until_processed(process)
+        assert noticed(logs) == [3]
+        assert files.data is data
+        reads.append(data.reads)
+        process.stop()
+
+    assert 0 < reads[0] == reads[1]
+
+
+def test_a_task_that_leaves_undoes_them_only_where_that_takes_no_time(tmp_path: Path) -> None:
+    """A store of windows would be read whole: who gets the task restores them."""
+    for topology, tells, newest in (
+        (counting, "the present values are logged again", 2),
+        (counting_windows, "nothing: tasks leave, and who gets this one restores them", 1),
+    ):
+        app = Application(tmp_path / topology.__name__, "at_least_once", commit_interval_ms=5000)
+        process = app.process(topology=topology())
+        process.start()
+        app.feed("a", "a")
+        app.run_until_processed(process)
+        app.broker.append(*CHANGELOG, logged(app)[:1])
+        app.feed("b")
+        for _ in range(5):
+            process.step()
+        assert app.committed() == 2
+        with capture_logs() as logs:
+            process.stop()
+
+        assert done(logs) == [tells]
+        held = app.broker.log(CHANGELOG).compacted()
+        assert [value[-1] for key, value in held.items() if key[:1] == b"a"] == [newest]
 
 
 def test_a_key_that_the_store_does_not_have_is_deleted_again(tmp_path: Path) -> None:
@@ -176,6 +237,22 @@ def test_a_changelog_that_has_lost_its_beginning_is_not_taken_for_another_s(tmp_
 
     assert not noticed(logs)
     assert app.outputs() == [("a", 1), ("b", 1), ("b", 2), ("c", 1)]
+
+
+def test_what_is_undone_is_told_once_it_is(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, counting(), "a", "a")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    with capture_logs() as logs:
+        app.feed("b")
+        app.faults.fail_next("flush", RetriableClientError("no answer"), after=1)
+        app.run_until_processed(process)
+        assert not noticed(logs)
+        app.feed("b")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert done(logs) == ["the present values are logged again"]
 
 
 def test_the_records_of_one_process_are_not_taken_for_another_s(tmp_path: Path) -> None:

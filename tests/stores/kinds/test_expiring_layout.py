@@ -34,6 +34,8 @@ def test_rows_and_their_index_have_these_bytes(tmp_path: Path, *, timestamped: b
     }
     assert home.logged() == [(b"a", LONG_5, 50)]
     assert list(store.changelog_records()) == [(b"a", LONG_5, 50, ())]
+    assert store.changelog_record(b"a") == (b"a", LONG_5, 50, ())
+    assert store.changelog_record(b"b") is None
     store.close()
 
 

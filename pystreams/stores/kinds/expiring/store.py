@@ -91,9 +91,15 @@ class ExpiringStore(TypedStore[K, R]):
         """Return changelog records that restore what is committed and not over."""
         over = self._committed_time() - self._ttl_ms
         for key, stored in self._buffer.engine_range(ROW, ROWS_END):
-            timestamp = timestamp_of(stored)
-            if timestamp >= over:
-                yield key[1:], stored[TIMESTAMP_BYTES:], timestamp, ()
+            if timestamp_of(stored) >= over:
+                yield _logged(key[1:], stored)
+
+    def changelog_record(self, key: bytes) -> ProducedRecord | None:
+        """Return what `changelog_records` has of a key, or None."""
+        stored = self._buffer.engine_get(ROW + key)
+        if stored is None or timestamp_of(stored) < self._committed_time() - self._ttl_ms:
+            return None
+        return _logged(key, stored)
 
     def read_only(self, isolation_level: IsolationLevel) -> TypedReader[K, R]:
         """Return a view that other threads may read; its serde functions are its own."""
@@ -167,3 +173,7 @@ class ExpiringTimestampedKeyValueStore(ExpiringStore[K, Any], TypedTimestampedKe
     __slots__ = ("_ttl_ms", "rows")
 
     metered_methods: ClassVar[Mapping[str, str]] = TypedTimestampedKeyValueStore.metered_methods
+
+
+def _logged(key: bytes, stored: bytes) -> ProducedRecord:
+    return key, stored[TIMESTAMP_BYTES:], timestamp_of(stored), ()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from pystreams.errors import StateStoreCorruptedError
-from pystreams.stores.files.metadata import EXPIRING
+from pystreams.stores.files.metadata import EXPIRING, unpack_long
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.typed_stores.views import BytesReader, view_of
 from pystreams.stores.typed_stores.wrong_arguments import refuse_entry, refuse_prefix
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from pystreams.config.guarantee import IsolationLevel
+    from pystreams.record import ProducedRecord
     from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueIterator
     from pystreams.stores.contracts.state_store import StateStoreContext
@@ -171,6 +172,15 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         existing = self.get(key)
         self.put(key, None)
         return existing
+
+    def changelog_record(self, key: bytes) -> ProducedRecord | None:
+        """Return what `changelog_records` has of a key, or None."""
+        stored = self._buffer.engine_get(key)
+        if stored is None:
+            return None
+        prefix = self._buffer.value_prefix_bytes
+        time = unpack_long(stored)[0] if prefix else max(0, self._stream_time())
+        return key, stored[prefix:], time, ()
 
     def read_only(self, isolation_level: IsolationLevel) -> TypedReader[K, R]:
         """Return a view that other threads may read; its serde functions are its own.
