@@ -108,14 +108,15 @@ class KeptConnections:
             OSError: There is no answer, or not in time.
             HTTPException: What is answered is no HTTP, or ends early.
         """
+        closed = self._closed
         self._close_old()
         connection = self._taken(address)
         if connection is not None:
             try:
                 with self._ended(connection, within_s):
-                    return self._ask(connection, target, headers)
+                    return self._ask(connection, target, headers, closed)
             except _CLOSED:
-                if connection.is_answering:
+                if connection.is_answering or connection.is_ended:
                     raise
                 # It was closed while it waited.
         connection = _Connection(
@@ -123,7 +124,7 @@ class KeptConnections:
         )
         with self._ended(connection, within_s):
             connection.open(connect_timeout_s)
-            return self._ask(connection, target, headers)
+            return self._ask(connection, target, headers, closed)
 
     def close(self) -> None:
         """Close those that wait; those on which something is asked are not kept."""
@@ -162,14 +163,16 @@ class KeptConnections:
             self._default_tls = context
         return self._default_tls
 
-    def _ask(self, connection: _Connection, target: str, headers: dict[str, str]) -> HttpAnswer:
-        closed = self._closed
+    def _ask(
+        self, connection: _Connection, target: str, headers: dict[str, str], closed: object
+    ) -> HttpAnswer:
+        """Ask over a connection, and keep it unless all were closed since the question began."""
         try:
             answer = connection.get(target, headers)
         except BaseException:
             connection.close()
             raise
-        if closed is not self._closed:
+        if closed is not self._closed or connection.is_ended:
             connection.close()
         elif connection.stays_open:
             connection.since_s = self._monotonic_s()
@@ -199,6 +202,7 @@ class _Connection:
 
     Attributes:
         is_answering: Whether the answer has begun: its headers have come.
+        is_ended: Whether another thread has ended what is asked over it.
         since_s: When it began to wait, by the clock of who keeps it.
     """
 
@@ -214,7 +218,7 @@ class _Connection:
         self.is_answering = False
         self.since_s = 0.0
         self._process = os.getpid()
-        self._is_ended = False
+        self.is_ended = False
         self._before_target = ""
         self._headers = _OWN_HEADERS
         scheme, place = address
@@ -264,7 +268,7 @@ class _Connection:
             self.close()
             raise
         self._http.sock.settimeout(answer_s)
-        if self._is_ended:
+        if self.is_ended:
             self.close()
             raise TimeoutError("it took too long to connect")
 
@@ -284,7 +288,7 @@ class _Connection:
 
     def end(self) -> None:
         """End what another thread asks over it, which then gets an error."""
-        self._is_ended = True
+        self.is_ended = True
         connected = self._http.sock
         if connected is not None and self.is_ours:
             with contextlib.suppress(OSError):

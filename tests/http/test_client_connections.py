@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,33 @@ def test_an_answer_that_does_not_come_in_time_is_not_waited_for_twice() -> None:
         ended.set()
 
     assert [asked.target for asked in server.asked].count("/v1/stores/s/slow") == 2
+
+
+@pytest.mark.parametrize("ended_by", ["time", "close"])
+def test_what_is_ended_over_a_connection_that_has_waited_is_not_asked_again(ended_by: str) -> None:
+    let_go = threading.Event()
+
+    def slow(asked: Asked) -> bytes:
+        if asked.target == "/slow":
+            let_go.wait(DEADLINE_S)
+        return told(asked)
+
+    with scripted(slow) as server:
+        address = Address("http", server.url.removeprefix("http://"))
+        kept = KeptConnections(DEADLINE_S, None)
+        kept.get(address, "/", {})
+        within_s = 0.2 if ended_by == "time" else DEADLINE_S
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(kept.get, address, "/slow", {}, within_s=within_s)
+            if ended_by == "close":
+                wait_until(lambda: len(server.asked) == 2, "it is asked")
+                kept.close()
+            wait_until(lambda: answer.done() or len(server.asked) > 2, "it is ended")
+            let_go.set()
+            with pytest.raises(ConnectionError):
+                answer.result(DEADLINE_S)
+        wait_until(lambda: server.opened == 0, "closed")
+        assert [asked.target for asked in server.asked] == ["/", "/slow"]
 
 
 def test_threads_get_each_its_own_answers_over_few_connections() -> None:
