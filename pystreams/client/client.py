@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from pystreams.client import redirects
-from pystreams.client.errors import HttpQueryError
+from pystreams.client.errors import NOT_TAKEN, HttpQueryError
 from pystreams.client.kept_connections import KeptConnections
 from pystreams.client.keys import UNDECODED, text_of_key, texts_of
 from pystreams.client.owner_choice import owner_choice
@@ -22,8 +22,6 @@ _TIMEOUT_S = 10.0
 _GUESS_S = 1.0
 """How long a process may cost of which is not known whether it can be reached (s)."""
 _NO_APPLICATION = "answers as no application does that is served with --http"
-_NOT_TAKEN = (400, 414)
-"""What a store answers that knows no such parameter, or no such key, or has none that long."""
 _LARGEST_LIMIT = 10_000
 
 
@@ -100,7 +98,7 @@ class Client:
         try:
             found = self._got(store, key, key, asked)
         except HttpQueryError as error:
-            if error.status not in _NOT_TAKEN:
+            if error.status not in NOT_TAKEN:
                 raise
             refused: HttpQueryError | None = error
         else:
@@ -110,7 +108,7 @@ class Client:
         try:
             found = self._got(store, None, json.dumps(key), asked)
         except HttpQueryError as error:
-            if error.status not in _NOT_TAKEN:
+            if error.status not in NOT_TAKEN:
                 raise
             if refused is not None:
                 raise refused from None
@@ -228,7 +226,7 @@ class Client:
         try:
             (page,) = self._parts(path, {**asked, "limit": 1})["partitions"]
         except HttpQueryError as error:
-            if error.status in _NOT_TAKEN:
+            if error.status in NOT_TAKEN:
                 return False
             raise
         return [_id_of(first) for first in page["entries"]] == [_id_of(entry)]

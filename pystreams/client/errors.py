@@ -7,6 +7,9 @@ from typing import Any
 
 from pystreams.errors import StreamsError
 
+NOT_TAKEN = (400, 414)
+"""What a store answers that knows no such parameter, or no such key, or has none that long."""
+
 
 class HttpQueryError(StreamsError):
     """An application did not answer, or refused to.

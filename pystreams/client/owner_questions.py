@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.client.errors import HttpQueryError
+from pystreams.client.errors import NOT_TAKEN, HttpQueryError
 from pystreams.client.owners import Asked, KnownOwners, Owner
 
 Answer = dict[str, Any]
@@ -65,13 +65,19 @@ class OwnerQuestions:
     def _of_owner(
         self, owner: Owner, question: Asked, path: str, asked: dict[str, Any]
     ) -> Answer | None:
-        """Return what an owner answers; None: the URL is to be asked."""
+        """Return what an owner answers; None: the URL is to be asked.
+
+        Raises:
+            HttpQueryError: There is no such key, or there can't be.
+        """
         try:
             found, passed_on_to = self._asking(self._url_of(owner.place), path, asked)
         except HttpQueryError as error:
             if error.tells_of_no_key:  # It has asked all others, as any process does.
                 raise
             if error.is_an_applications:
+                if error.status in NOT_TAKEN:  # By any process that has the store.
+                    raise
                 self._owners.forget(owner.place)
             else:
                 self._owners.leave_alone(owner.place)

@@ -53,6 +53,7 @@ class Application:
         processes: Where each is asked.
         shares: Which of them has each partition.
         absent: Keys that no partition has.
+        refused: Keys that are none of the store's.
         instead: What a process answers to questions for keys that it should pass on to none.
         position: How many questions were answered: something comes before each of them.
         passed_on: The keys that were passed on.
@@ -63,6 +64,7 @@ class Application:
         self.processes: list[ScriptedServer] = []
         self.shares = {number: number % 3 for number in range(PARTITIONS)}
         self.absent: set[str] = set()
+        self.refused: set[str] = set()
         self.instead: dict[int, bytes] = {}
         self.position = 0
         self.passed_on: list[str] = []
@@ -85,6 +87,8 @@ class Application:
         if process in self.instead:
             return self.instead[process]
         (key,) = keys
+        if key in self.refused:
+            return answer(400, {})
         number = int(dict(parse_qsl(query)).get("partition", self._rule(key)))
         if key in self.absent:
             return answer(404, {"partition": number, "position": {}})

@@ -115,6 +115,23 @@ def test_a_key_of_which_nothing_can_be_guessed_is_asked_for_at_the_url(key: Any)
         client.close()
 
 
+def test_a_key_that_its_owner_does_not_take_is_not_asked_for_at_the_url() -> None:
+    """And the owner is asked for the others, as before."""
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        elsewhere = [key for key in TEXTS if application.shares[by_text(key)] == 1]
+        application.refused = {elsewhere[0]}
+        with pytest.raises(HttpQueryError, match="refused") as why:
+            client.get("s", elsewhere[0])
+        assert (why.value.status, application.asked_at()) == (400, [0, 1, 0])
+        assert client.get("s", elsewhere[0], as_shown=True) is None
+        assert application.asked_at() == [1, 1, 0]
+        application.passed_on.clear()
+        check(client, elsewhere[1:])
+        assert application.passed_on == []
+        client.close()
+
+
 def test_after_partitions_have_moved_answers_tell_where_they_are() -> None:
     with running(by_text) as application:
         client = warmed_up(application, TEXTS)
