@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from pystreams import KafkaStreams
 from pystreams.broker import DevelopmentBroker
+from pystreams.cli.commands.applications.reset import reset
 from pystreams.cli.commands.development.check import check
 from pystreams.cli.commands.development.describe import describe
 from pystreams.config import StreamsConfig
@@ -48,7 +49,7 @@ class Deploys:
     def __init__(
         self, broker: DevelopmentBroker, name: str, directory: Path, topics: Mapping[str, str]
     ) -> None:
-        self.name, self._directory, self._topics = name, directory, topics
+        self.name, self._directory, self.topics = name, directory, topics
         self._settings: dict[str, Any] = {
             "application.id": name,
             "bootstrap.servers": broker.bootstrap_servers,
@@ -65,11 +66,11 @@ class Deploys:
             "processing.guarantee": guarantee,
             "state.dir": str(self._directory / f"state-{self._starts}"),
         }
-        topology = topology_of(self._named(code), self._topics["in"])
+        topology = topology_of(self._named(code), self.topics["in"])
         with KafkaStreams(topology, {**self._settings, **more}) as streams:
             before = self._next_offset(partition)
-            writer = writer_of(self._servers, self._topics["in"])
-            writer.write(self._topics["in"], "k", "k", partition, 1)
+            writer = writer_of(self._servers, self.topics["in"])
+            writer.write(self.topics["in"], "k", "k", partition, 1)
             writer.flush()
             wait_until(
                 lambda: self._next_offset(partition) > before,
@@ -83,7 +84,7 @@ class Deploys:
         self._files += 1
         file = self._directory / f"version-{self._files}" / "orders.py"
         file.parent.mkdir()
-        head = HEAD.replace('"in"', repr(self._topics["in"]))
+        head = HEAD.replace('"in"', repr(self.topics["in"]))
         file.write_text(head + self._named(code))
         return str(file)
 
@@ -96,16 +97,24 @@ class Deploys:
         servers = f"bootstrap.servers={self._servers}"
         return CliRunner().invoke(check, [*options, "--group", self.name, "-c", servers])
 
+    def reset(self, file: str, *options: str) -> Result:
+        settings = {**self._settings, "state.dir": str(self._directory / "state-1")}
+        words = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        return CliRunner().invoke(reset, [file, "--execute", *options, *words])
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self._admin.alter_offsets(self.name, offsets)
+
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return self._admin.committed_offsets(self.name)
 
     def _named(self, code: str) -> str:
-        for topic, real in self._topics.items():
+        for topic, real in self.topics.items():
             code = code.replace(f'"{topic}"', f'"{real}"')
         return code
 
     def _next_offset(self, partition: int) -> int:
-        at = TopicPartition(self._topics["in"], partition)
+        at = TopicPartition(self.topics["in"], partition)
         found = self.offsets().get(at)
         return -1 if found is None else found.next_offset
 
@@ -233,3 +242,24 @@ def test_what_is_too_large_for_a_group_is_known_by_its_digest_alone_and_told(
     assert other.exit_code == 1
     assert "is not what group" in other.stderr
     assert "characters of an offset, and there is room for 4032" in other.stderr
+
+
+def test_after_a_reset_to_an_offset_no_topic_that_is_read_no_more_tells_the_former_topology(
+    deploys: Deploys,
+) -> None:
+    deploys.run(RENAMED.old)
+    (first,) = deploys.offsets()
+    dropped = TopicPartition(deploys.topics["out"], 0)
+    deploys.commit({dropped: deploys.offsets()[first]})
+    wait_until(lambda: dropped in deploys.offsets(), "noted there, too")
+    new = deploys.file(RENAMED.new)
+
+    answer = deploys.reset(new, "--to-earliest")
+
+    assert answer.exit_code == 0, answer.output
+    wait_until(
+        lambda: "does not say which topology it runs" in deploys.check(new).stderr,
+        "forgotten",
+        told=lambda: str(deploys.offsets()),
+    )
+    assert deploys.offsets()[dropped].next_offset == 1
