@@ -163,6 +163,11 @@ def producer_config(
     return result
 
 
+def is_idempotent(config: StreamsConfig) -> bool:
+    """Return whether no producer writes a record twice, as it asks again for an acknowledgement."""
+    return str(producer_config(config)["enable.idempotence"]).lower() in {"true", "t", "1"}
+
+
 def admin_config(config: StreamsConfig, *, client_id: str | None = None) -> dict[str, Any]:
     """Return librdkafka's configuration of the admin client."""
     return _shared(config, client_id) | translated(config.overrides, "admin.")

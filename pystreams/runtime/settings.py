@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
 from pystreams.config.buffer_shares import input_share
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
+from pystreams.config.clients import is_idempotent
 from pystreams.config.shown_values import values_by_key
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, OnDemand, Recording
@@ -89,6 +90,7 @@ class ThreadSettings:
         acceptable_recovery_lag: How many records a task may have to restore when it moves to a
             process that comes.
         threads: How many threads the process has, this one included.
+        idempotent: Whether no producer writes a record twice.
     """
 
     guarantee: ProcessingGuarantee
@@ -102,6 +104,7 @@ class ThreadSettings:
     standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
     threads: int = 1
+    idempotent: bool = True
 
     @classmethod
     def of(cls, config: StreamsConfig, *, global_stores: bool = False) -> ThreadSettings:
@@ -139,6 +142,7 @@ class ThreadSettings:
             standby_replicas=config.num_standby_replicas,
             acceptable_recovery_lag=config.acceptable_recovery_lag,
             threads=threads,
+            idempotent=is_idempotent(config),
         )
 
 

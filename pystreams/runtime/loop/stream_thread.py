@@ -98,7 +98,7 @@ class StreamThread:
         self._restorer = restorer_of_thread(self.name, parts)
         self._manager = TaskManager(parts, lambda: self._consumer, self._producers, self._restorer)
         reader = f"{self.name}-foreign-records"
-        foreign = ForeignRecords(parts.clients, parts.admin, membership, reader)
+        foreign = ForeignRecords(parts, membership, reader)
         self._committer = Committer(
             lambda: self._consumer, self._producers, self._concurrent, foreign
         )

@@ -24,10 +24,11 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import OutputBuffer, ProducedRecord, offset_of
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.ports import AdminPort, ClientFactory, RestoreConsumerPort
+from pystreams.runtime.ports import RestoreConsumerPort
 from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
 from pystreams.runtime.tasks.standstill_guard import Membership
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.state_store import (
     GivesRecordsByKey,
     StateStore,
@@ -45,16 +46,15 @@ class ForeignRecords:
     """Looks after the changelogs of one thread's tasks.
 
     Args:
-        admin: Tells where a changelog begins, if it no longer begins where it is read from.
+        parts: The thread's: clients; the admin client, which tells where a changelog begins if it
+            no longer begins where it is read from; whether producers may write a record twice.
         membership: Tells whether the thread may send.
         client_id: How its consumer is called, which lives as long as it reads.
     """
 
-    def __init__(
-        self, clients: ClientFactory, admin: AdminPort, membership: Membership, client_id: str
-    ) -> None:
-        self._clients = clients
-        self._admin = admin
+    def __init__(self, parts: ThreadParts, membership: Membership, client_id: str) -> None:
+        self._clients, self._admin = parts.clients, parts.admin
+        self._producers_repeat = not parts.settings.idempotent
         self._membership = membership
         self._client_id = client_id
 
@@ -102,7 +102,7 @@ class ForeignRecords:
         else:
             self._log_again(task, managed.store, times, output, producer)
             managed.logged_again = True
-        if not (found.perhaps_own and can_be_undone):
+        if not (self._producers_repeat or (found.perhaps_own and can_be_undone)):
             _log.warning(
                 "another process has written to the changelog of a task that runs here, "
                 "after it stood still",

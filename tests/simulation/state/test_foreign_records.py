@@ -239,6 +239,26 @@ def test_a_changelog_that_has_lost_its_beginning_is_not_taken_for_another_s(tmp_
     assert app.outputs() == [("a", 1), ("b", 1), ("b", 2), ("c", 1)]
 
 
+@pytest.mark.parametrize(
+    "settings", [{"producer_acks": "1"}, {"producer_enable_idempotence": "false"}]
+)
+def test_what_a_producer_has_written_twice_is_not_taken_for_another_s(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    """One that is not idempotent; what it may have brought out of order is logged again."""
+    app = Application(tmp_path, "at_least_once", **settings)
+    process = started(app, counting(), "a", "a")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    with capture_logs() as logs:
+        app.feed("b")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert not noticed(logs)
+    counts = app.broker.log(CHANGELOG).compacted()
+    assert {key: value[-1] for key, value in counts.items()} == {b"a": 2, b"b": 1}
+
+
 def test_what_is_undone_is_told_once_it_is(tmp_path: Path) -> None:
     app = Application(tmp_path, "at_least_once")
     process = started(app, counting(), "a", "a")
