@@ -210,7 +210,7 @@ class ConfluentAdmin:
         change_settings(self._client, changes)
 
     def broker_setting(self, name: str) -> list[str | None]:
-        """Return a setting of each broker; none where one of them does not tell it."""
+        """Return a setting of each broker; None for one that does not tell it in time."""
         return broker_setting(self._client, name, self._answer_s)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
