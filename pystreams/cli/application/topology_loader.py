@@ -130,7 +130,8 @@ class _AsItIsNow(SourceFileLoader):
     """Compiles the text that is there now.
 
     What Python keeps compiled it tells from another text by its size and the second of its last
-    change only: an edit right after a run would not be seen.
+    change only: an edit right after a run would not be seen. That goes for what the file imports,
+    and for `module:attribute`, still: those are Python's own imports.
     """
 
     def get_code(self, fullname: str) -> CodeType:
