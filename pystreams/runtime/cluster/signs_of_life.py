@@ -44,7 +44,7 @@ class SignsOfLife:
         patience_ms: How long an offset may stand still while its partition grows (ms).
 
     Attributes:
-        alive: Processes that have been seen to commit more than once.
+        alive: Processes of the last look that have been seen to commit more than once.
         processes: Those of the last look, by name.
     """
 
@@ -91,7 +91,7 @@ class SignsOfLife:
             for name in late
             if name not in self._moved_ms or self._is_over(self._moved_ms[name], now_ms)
         }
-        self.alive -= silent
+        self.alive = (self.alive & self.processes) - silent
         return [member for member in members if names[member.member_id] in silent]
 
     def _is_over(self, since_ms: float | None, now_ms: float) -> bool:

@@ -144,6 +144,31 @@ def test_a_newcomer_waits_for_a_silent_member_no_longer_than_a_session(tmp_path:
     assert len(group.members()) == 3
 
 
+def test_members_that_commit_seldom_hold_a_newcomer_up_for_one_session_in_all(
+    tmp_path: Path,
+) -> None:
+    """Each record takes them long, so that one or another is silent at each look."""
+    session_ms = 8000
+    scene = Scene(tmp_path, **{"consumer.session.timeout.ms": str(session_ms)})
+    quick, *slow = (scene.process(name) for name in ("p0", "p1", "p3"))
+    for process in (quick, *slow):
+        process.start()
+    scene.run(quick, *slow, for_ms=2000)
+    group = scene.application.broker.group
+    comes = scene.process("p2", newcomer=True)
+    comes.start()
+    with capture_logs() as lines:
+        for step in range((session_ms + 6000) // STEP_MS):
+            group.touch_all()
+            for number, process in enumerate(slow):
+                if (step - 45 * number) % 90 < 6:
+                    process.step()
+            scene.run(quick, comes, for_ms=STEP_MS)
+
+    assert WAITS in {line["event"] for line in lines}
+    assert len(group.members()) == 4
+
+
 def test_a_process_that_finds_its_identity_takes_its_place_at_once(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     one, other = scene.process("p0"), scene.process("p1", newcomer=True)

@@ -267,6 +267,38 @@ def test_each_member_that_dies_in_a_warm_up_is_waited_for(tmp_path: Path) -> Non
     assert len(running_tasks(comes)) == PARTITIONS // 2
 
 
+def test_no_thread_joins_while_another_one_of_its_process_waits_for_a_dead_member(
+    tmp_path: Path,
+) -> None:
+    """Two of its threads have nothing to warm up, and had looked before the member died."""
+    settings = {"num.stream.threads": "3", "consumer.session.timeout.ms": "20000"}
+    scene = scene_of(tmp_path, **settings)
+    first, dies = scene.process("p0"), scene.process("p2")
+    first.start()
+    dies.start()
+
+    run = partial(run_threads, scene, 3)
+    run(first, dies, for_ms=4000)
+    held_up(scene, is_held=True)
+    comes = scene.process("p1", newcomer=True)
+    with capture_logs() as lines:
+        comes.start()
+        run(first, dies, comes, for_ms=4000)
+        dies.crash()
+        for step in range(150):
+            scene.application.broker.group.touch_all()  # Its session is longer than that.
+            if step == 110:
+                held_up(scene, is_held=False)
+            run(first, comes, for_ms=50)
+        assert told(lines, WAITS)
+        assert members(scene) == 6
+        run(first, comes, for_ms=25_000)
+
+    assert members(scene) == 6
+    assert {line["why"] for line in told(lines, JOINS)} == {"warm"}
+    assert running_tasks(comes)
+
+
 def test_what_was_warmed_up_and_did_not_come_is_let_go(tmp_path: Path) -> None:
     """Another process has joined in between, so that less comes than was warm."""
     scene = scene_of(tmp_path, **{"acceptable.recovery.lag": "0"})

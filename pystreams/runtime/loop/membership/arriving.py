@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from typing import NamedTuple
 
 from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
 from pystreams.kernel.loggers import get_logger
@@ -33,7 +34,7 @@ _log = get_logger("pystreams.thread")
 
 _LOOK_EVERY_MS = 500
 _LOOK_SOON_MS = 100
-_COMMITTED_EVERY_MS = 5000
+_COMMITTED_EVERY_MS = 3000
 """What is committed costs a client each time: a warm-up may last for minutes."""
 _COMMIT_TAKES_MS = 1000
 _COMMITS_SELDOM_MS = 2000
@@ -47,6 +48,18 @@ _MARKERS = 100
 """What may lie behind the last record of a partition that is read to its end, markers mostly."""
 _REBALANCE_MS = 1500
 """How long a group may take to share out, before it is one that begins."""
+
+
+class _Silence(NamedTuple):
+    """When a member was seen to be silent, with breaks shorter than a session.
+
+    Attributes:
+        first_ms: At first.
+        last_ms: Most lately.
+    """
+
+    first_ms: float
+    last_ms: float
 
 
 class Arrival:
@@ -82,9 +95,9 @@ class Arrival:
         self._is_free = self._seen_settled = self._has_seen = False
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
-        self._silent_since_ms: dict[str, float] = {}
+        self._silences: dict[str, _Silence] = {}
         self._told_dead: set[str] = set()
-        self._asked_ms = self._failure_told_ms = float("-inf")
+        self._asked_ms = self._answered_ms = self._failure_told_ms = float("-inf")
 
     @property
     def waits(self) -> bool:
@@ -137,12 +150,13 @@ class Arrival:
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self.warm_up.lasts
+        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self._parts.warming
         asks = (watched and not self._is_free) or (due and group.settled)
-        answered = asks and self._ask_who_is_silent(now_ms, group)
+        answered = bool(asks) and self._ask_who_is_silent(now_ms, group)
         foreign = of_another_topology(group.members, self._parts.plan.reads, ())
         if not foreign:
-            self.warm_up.look(now_ms, group.members, self._dead(now_ms))
+            dead_ids = self._dead(now_ms)
+            self.warm_up.look(now_ms, group.members, dead_ids, waits=self._is_to_watch)
         self._seen_settled |= group.settled
         if not (group.settled and self.warm_up.lasts):
             self._stands_since_ms = None
@@ -153,6 +167,8 @@ class Arrival:
         why = "another topology is in the group" if foreign else self._is_in_vain(now_ms)
         if free and why:
             self.warm_up.end(now_ms, why)
+        if not free:
+            self._parts.warming.add(self._name)  # Until the next look: threads join together.
         return free
 
     def _is_in_vain(self, now_ms: float) -> str:
@@ -224,8 +240,11 @@ class Arrival:
     def _dead(self, now_ms: float) -> set[str]:
         """Return the ids of members that may have died: one that is silent for longer, lives."""
         limit_ms = self._parts.settings.membership.session_timeout_ms
-        silent = self._silent_since_ms.items()
-        return {member_id for member_id, since_ms in silent if now_ms - since_ms < limit_ms}
+        return {
+            member_id
+            for member_id, silence in self._silences.items()
+            if silence.last_ms == self._answered_ms and now_ms - silence.first_ms < limit_ms
+        }
 
     def _note_silent(self, now_ms: float, group: GroupDescription) -> None:
         """Note what members have committed and what they have to read: who is silent."""
@@ -237,8 +256,16 @@ class Arrival:
         moved_ms = self._signs.last_moved_ms
         ends = {at: range_.end for at, range_ in ranges.items()}
         silent = self._signs.look(now_ms, group.members, committed, ends)
-        before = self._silent_since_ms
-        self._silent_since_ms = {at.member_id: before.get(at.member_id, now_ms) for at in silent}
+        self._answered_ms = now_ms
+        # One that works for long at each record is silent now and then, and is waited for once.
+        limit_ms = self._parts.settings.membership.session_timeout_ms
+        lately_ms = now_ms - max(limit_ms, 2 * _COMMITTED_EVERY_MS)
+        before = {at: known for at, known in self._silences.items() if known.last_ms >= lately_ms}
+        new = _Silence(now_ms, now_ms)
+        now_silent = {at.member_id: before.get(at.member_id, new) for at in silent}
+        self._silences = before | {
+            member_id: known._replace(last_ms=now_ms) for member_id, known in now_silent.items()
+        }
         # What waits for a dead member says nothing of others, which may have nothing to do.
         dead_ids = self._dead(now_ms) if self._signs.alive else set[str]()
         living = (member for member in group.members if member.member_id not in dead_ids)

@@ -107,13 +107,19 @@ class WarmUp:
         return self.lasts and self.left is None and begun_ms < _KNOWN_AFTER_MS
 
     def look(
-        self, now_ms: float, members: Sequence[GroupMember], dead: Collection[str] = ()
+        self,
+        now_ms: float,
+        members: Sequence[GroupMember],
+        dead: Collection[str] = (),
+        *,
+        waits: bool = True,
     ) -> None:
         """Follow what would come to this thread if its process joined these members now.
 
         Args:
             now_ms: The monotonic clock's time (ms).
             dead: Of the members those that seem to have died, by their ids.
+            waits: Whether the thread joins when the dead are out, and not before.
         """
         tasks = partitions_of_tasks(self._parts.plan, self._parts.partition_counts(()))
         absent = self._absent(members)
@@ -125,13 +131,13 @@ class WarmUp:
                 return
             self.lasts = True
             self._began_ms = self._tell_at_ms = self._seen_ms = now_ms
-        self._before, self._share = self._share, share
+        with_all = tasks_given([*members, *absent], self._own, tasks)
+        self._before, self._share = self._share, share if waits else share | with_all
         # Who seems to have died may live: what would come with it there is followed as well.
         names = {member.group_instance_id or member.member_id for member in members}
         kept = self._followed if names == self._names else set[TaskId]()
         others = (at.member_id for at in absent if at.member_id != self._own)
         elsewhere = set[TaskId]().union(*(tasks_given(living, name, tasks) for name in others))
-        with_all = tasks_given([*members, *absent], self._own, tasks)
         self._names, self._followed = names, (kept | with_all | share) - elsewhere
         self.go_on(now_ms)
 
