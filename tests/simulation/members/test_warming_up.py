@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import TopicPartition
+from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import running_tasks, stored_counts
 from tests.simulation.members.newcomers import (
     ENOUGH,
@@ -22,7 +23,7 @@ from tests.simulation.members.newcomers import (
     scene_of,
     told,
 )
-from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, WAITS
+from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, WAITS, Scene
 
 pytestmark = pytest.mark.simulation
 
@@ -236,6 +237,37 @@ def test_what_comes_with_a_silent_member_that_lives_is_warm_as_well(tmp_path: Pa
     }
     assert taken_over.keys() == set(running_tasks(comes)) == {"0_2"}
     assert max(taken_over.values()) <= ENOUGH
+
+
+def run_while_others_live(scene: Scene, *processes: SimulatedProcess, for_ms: int) -> None:
+    for _ in range(for_ms // 50):
+        scene.application.broker.group.touch_all()
+        scene.run(*processes, for_ms=50)
+
+
+def test_a_process_that_comes_back_awaits_what_comes_with_a_silent_member_too(
+    tmp_path: Path,
+) -> None:
+    """It does not wait for who may have died: that member may live, and join with it again."""
+    scene = scene_of(tmp_path, **{"consumer.session.timeout.ms": "20000"})
+    blocks, works = scene.process("p0"), scene.process("p2")
+    blocks.start()
+    works.start()
+    scene.run(blocks, works, for_ms=3000)
+    held_up(scene, is_held=True)
+    comes = scene.process("p1")
+    comes.start()
+    run_on = partial(run_while_others_live, scene, works, comes)
+    run_on(for_ms=12_000)
+    held_up(scene, is_held=False)
+    with_the_silent_one = TopicPartition("app-counts-changelog", 2)
+    scene.application.broker.fetched_in_vain.add(with_the_silent_one)
+    run_on(for_ms=3000)
+    assert members(scene) == 2
+
+    scene.application.broker.fetched_in_vain.clear()
+    run_on(for_ms=1500)
+    assert members(scene) == 3
 
 
 def test_each_member_that_dies_in_a_warm_up_is_waited_for(tmp_path: Path) -> None:
