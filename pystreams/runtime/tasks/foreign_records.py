@@ -64,14 +64,17 @@ class ForeignRecords:
         Where that is not possible now it is tried again after the next commit.
 
         Args:
-            leaving: Whether there is no time to read a whole store.
+            leaving: Whether there is no time to read a whole store: one that would be read is left
+                for the next commit or, if the task leaves, to who restores it.
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
         """
         for managed in task.state_manager.with_unexpected_offsets():
+            if leaving and _is_read_whole(managed.store):
+                continue
             try:
-                self._undo(task, managed, producer, leaving=leaving)
+                self._undo(task, managed, producer)
             except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
                 _log.warning(
                     "records of others in a changelog are not undone yet",
@@ -80,9 +83,7 @@ class ForeignRecords:
                     why=str(error),
                 )
 
-    def _undo(
-        self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer, *, leaving: bool
-    ) -> None:
+    def _undo(self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer) -> None:
         changelog, output, found = managed.changelog, managed.output, managed.unexpected
         assert changelog is not None, "a store that is logged has a changelog"
         assert output is not None, "a store that is logged has a buffer"
@@ -92,13 +93,10 @@ class ForeignRecords:
             managed.unexpected = None
             return
         can_be_undone = can_be_dumped(managed.store)
-        takes_long = can_be_undone and not isinstance(managed.store, GivesRecordsByKey)
         done = "the present values are logged again"
         if not can_be_undone:
             managed.unexpected = None
             done = "nothing: write changelog_records() of the store, or restore may take them"
-        elif leaving and takes_long:
-            done = "nothing: tasks leave, and who gets this one restores them"
         else:
             self._log_again(task, managed.store, times, output, producer)
             managed.logged_again = True
@@ -165,6 +163,10 @@ def _read(
                     count += 1
             next_offset = max(next_offset, end or 0)
     return count, times
+
+
+def _is_read_whole(store: StateStore) -> bool:
+    return can_be_dumped(store) and not isinstance(store, GivesRecordsByKey)
 
 
 def records_that_undo(store: StateStore, times: Mapping[bytes, int]) -> list[ProducedRecord]:
