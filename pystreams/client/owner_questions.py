@@ -47,11 +47,18 @@ class OwnerQuestions:
         owners = self._owners
         owner = owners.of(question)
         is_guess = owner is not None and not owners.is_proven(owner.place)
+        refused_at = None
         if owner is not None and not is_guess:
-            answer = self._of_owner(owner, question, path, asked)
-            if answer is not None:
-                return answer
-        found, passed_on_to = self._asking(self._url, path, asked)
+            try:
+                answer = self._of_owner(owner, question, path, asked)
+            except HttpQueryError as error:
+                if error.status not in NOT_TAKEN:
+                    raise
+                refused_at = owner.place
+            else:
+                if answer is not None:
+                    return answer
+        found, passed_on_to = self._of_url(path, asked, refused_at)
         if owners.is_to_be_counted(question.store, found, passed_on_to):
             with contextlib.suppress(HttpQueryError):
                 of_store, _, _ = path.rpartition("/")
@@ -62,13 +69,34 @@ class OwnerQuestions:
             self._begin_comparing(owner.place, path, asked, found)
         return found
 
+    def _of_url(
+        self, path: str, asked: dict[str, Any], refused_at: str | None
+    ) -> tuple[Answer, str | None]:
+        """Return what the URL answers; leave an owner alone that has refused what it does not.
+
+        There may be another application by now. What both refuse, any process does.
+
+        Raises:
+            HttpQueryError: There is no answer.
+        """
+        try:
+            answered = self._asking(self._url, path, asked)
+        except HttpQueryError as error:
+            says_otherwise = error.is_an_applications and error.status not in NOT_TAKEN
+            if refused_at is not None and says_otherwise:
+                self._owners.leave_alone(refused_at, briefly=True)
+            raise
+        if refused_at is not None:
+            self._owners.leave_alone(refused_at, briefly=True)
+        return answered
+
     def _of_owner(
         self, owner: Owner, question: Asked, path: str, asked: dict[str, Any]
     ) -> Answer | None:
         """Return what an owner answers; None: the URL is to be asked.
 
         Raises:
-            HttpQueryError: There is no such key, or there can't be.
+            HttpQueryError: There is no such key, or who is asked says that there can't be.
         """
         try:
             found, passed_on_to = self._asking(self._url_of(owner.place), path, asked)
@@ -76,7 +104,7 @@ class OwnerQuestions:
             if error.tells_of_no_key:  # It has asked all others, as any process does.
                 raise
             if error.is_an_applications:
-                if error.status in NOT_TAKEN:  # By any process that has the store.
+                if error.status in NOT_TAKEN:
                     raise
                 self._owners.forget(owner.place)
             else:

@@ -115,20 +115,41 @@ def test_a_key_of_which_nothing_can_be_guessed_is_asked_for_at_the_url(key: Any)
         client.close()
 
 
-def test_a_key_that_its_owner_does_not_take_is_not_asked_for_at_the_url() -> None:
-    """And the owner is asked for the others, as before."""
+def test_a_key_that_the_url_does_not_take_either_says_nothing_of_its_owner() -> None:
+    """It is asked for the others, as before."""
     with running(by_text) as application:
         client = warmed_up(application, TEXTS)
         elsewhere = [key for key in TEXTS if application.shares[by_text(key)] == 1]
         application.refused = {elsewhere[0]}
         with pytest.raises(HttpQueryError, match="refused") as why:
             client.get("s", elsewhere[0])
-        assert (why.value.status, application.asked_at()) == (400, [0, 1, 0])
+        assert (why.value.status, application.asked_at()) == (400, [1, 1, 0])
         assert client.get("s", elsewhere[0], as_shown=True) is None
-        assert application.asked_at() == [1, 1, 0]
+        assert application.asked_at() == [2, 1, 0]
         application.passed_on.clear()
         check(client, elsewhere[1:])
         assert application.passed_on == []
+        client.close()
+
+
+@pytest.mark.parametrize("status", [400, 414])
+@pytest.mark.parametrize("is_absent", [False, True])
+def test_an_owner_that_does_not_take_what_the_url_answers_is_asked_no_more(
+    status: int, is_absent: bool
+) -> None:
+    """Another application has its address by then, behind a tunnel."""
+    with running(by_text) as application:
+        client = warmed_up(application, TEXTS)
+        elsewhere = [key for key in TEXTS if application.shares[by_text(key)] == 1]
+        application.instead[1] = answer(status, {})
+        if is_absent:
+            application.absent = {elsewhere[0]}
+            assert client.get("s", elsewhere[0]) is None
+        else:
+            check(client, elsewhere[:1])
+        assert application.asked_at()[:2] == [1, 1]
+        check(client, elsewhere[1:])
+        assert application.asked_at()[1] == 0
         client.close()
 
 
