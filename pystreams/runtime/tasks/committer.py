@@ -19,6 +19,7 @@ from pystreams.errors import (
     RetriableClientError,
     StreamsError,
     TaskCorruptedError,
+    TaskMigratedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TopicPartition
@@ -139,7 +140,14 @@ class Committer:
             except TaskCorruptedError as error:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
         for task in committed:
-            self._foreign.undo(task, unit.producer, leaving=leaving)
+            try:
+                self._foreign.undo(task, unit.producer, leaving=leaving)
+            except TaskCorruptedError as error:
+                failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
+            except TaskMigratedError:
+                if not leaving:
+                    raise
+                break  # All is committed, and who has the tasks by now restores them.
         return failures
 
     def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:

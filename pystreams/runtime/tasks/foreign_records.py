@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from pystreams.errors import (
     OffsetOutOfRangeError,
     RetriableClientError,
+    StateStoreCorruptedError,
     StateStoreError,
+    TaskCorruptedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TopicPartition
@@ -69,12 +71,16 @@ class ForeignRecords:
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
+            TaskCorruptedError: A store is damaged, and rebuilt once the task goes back.
         """
         for managed in task.state_manager.with_unexpected_offsets():
             if leaving and _is_read_whole(managed.store):
                 continue
             try:
                 self._undo(task, managed, producer)
+            except StateStoreCorruptedError as error:
+                task.trouble = error
+                raise TaskCorruptedError(task.task_id, error) from error
             except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
                 _log.warning(
                     "records of others in a changelog are not undone yet",
@@ -93,13 +99,17 @@ class ForeignRecords:
             managed.unexpected = None
             return
         can_be_undone = can_be_dumped(managed.store)
-        done = "the present values are logged again"
+        damage, done = None, "the present values are logged again"
         if not can_be_undone:
             managed.unexpected = None
             done = "nothing: write changelog_records() of the store, or restore may take them"
         else:
-            self._log_again(task, managed.store, times, output, producer)
-            managed.logged_again = True
+            try:
+                self._log_again(task, managed.store, times, output, producer)
+                managed.logged_again = True
+            except StateStoreCorruptedError as error:
+                damage, managed.unexpected = error, None
+                done = "nothing: the store is damaged, and what it is rebuilt from may be old"
         if not (self._producers_repeat or (found.perhaps_own and can_be_undone)):
             _log.warning(
                 "another process has written to the changelog of a task that runs here, "
@@ -109,6 +119,8 @@ class ForeignRecords:
                 records=count - found.own_records,
                 done=done,
             )
+        if damage is not None:
+            raise damage
 
     def _log_again(
         self,

@@ -8,7 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import StreamsBuilder, TimeWindows, Topology, serdes
-from pystreams.errors import RetriableClientError, TransactionAbortableError
+from pystreams.errors import (
+    RetriableClientError,
+    StateStoreCorruptedError,
+    TransactionAbortableError,
+)
 from tests.simulation.applications import (
     CHANGELOG,
     PATIENCE,
@@ -28,6 +32,7 @@ pytestmark = pytest.mark.simulation
 NOTICED = (
     "another process has written to the changelog of a task that runs here, after it stood still"
 )
+REBUILT = "state store is damaged and rebuilt from its changelog"
 
 
 def counting_windows() -> Topology:
@@ -217,6 +222,60 @@ def test_a_thread_that_stands_still_before_it_undoes_them_logs_nothing(tmp_path:
 
     assert logged(app) == newest
     other.stop()
+    process.stop()
+
+
+def test_a_thread_that_stands_still_after_its_last_commit_does_not_tell_that_it_failed(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
+    process, other = started(app, counting(), "a", "a"), app.process("p1")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    counts: list[tuple[str, int]] = []
+
+    def meanwhile() -> None:
+        app.clock.advance_ms(6000)
+        other.start()
+        app.feed("b")
+        app.run_until_processed(other)
+        counts.extend(app.outputs())
+
+    app.feed("b")
+    for _ in range(5):
+        process.step()
+    assert app.committed() == 2
+    process.stand_still("foreign-records poll", meanwhile)
+    with capture_logs() as logs:
+        process.stop()
+
+    assert counts == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    assert not [each for each in logs if "last commit failed" in each["event"]]
+    other.stop()
+
+
+class Damaged(dict[bytes, bytes]):
+    """What an engine holds; an entry can't be read."""
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        if key == b"a":
+            raise StateStoreCorruptedError("counts", "a checksum is wrong")
+        return super().get(key, default)
+
+
+def test_a_store_that_is_found_damaged_as_they_are_undone_is_rebuilt(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = started(app, counting(), "a", "a")
+    [(_, _, files)] = process.disk.stores()
+    files.data = Damaged(files.data)
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    with capture_logs() as logs:
+        for key in ("b", "b", "a"):
+            app.feed(key)
+            app.run_until_processed(process)
+
+    assert [line["store"] for line in logs if line["event"] == REBUILT] == ["counts"]
+    assert done(logs) == ["nothing: the store is damaged, and what it is rebuilt from may be old"]
+    assert app.outputs()[-3:-1] == [("b", 1), ("b", 2)]
     process.stop()
 
 
