@@ -278,7 +278,8 @@ class Client:
         )
         if 200 <= answer.status < 300:
             # Who was not trusted with the token does not say who is.
-            return json.loads(answer.body), answer.owner if was_told_token else None
+            is_trusted = was_told_token or not self._headers
+            return json.loads(answer.body), answer.owner if is_trusted else None
         said = _said(answer.body)
         # It says what it has to say; the status is beside it.
         message = str(said.pop("detail", answer.reason))

@@ -26,7 +26,7 @@ from tests.http.scripted_application import (
     check,
     running,
 )
-from tests.http.scripted_server import Asked, Last, scripted
+from tests.http.scripted_server import Asked, Last, scripted, sent_on
 from tests.ports import ports_in_a_row
 
 
@@ -296,6 +296,19 @@ def test_a_store_whose_partitions_are_not_told_is_asked_at_the_url(counted: byte
         assert application.asked_at() == [0, 0, 0]
         ranges = [asked for asked in server.asked if asked.target == "/v1/stores/s?limit=1"]
         assert len(ranges) in (1, 2)  # Over a connection that had been closed it is asked again.
+
+
+def test_who_is_sent_on_without_a_token_asks_owners_as_well() -> None:
+    with running(by_text) as application:
+
+        def sending_on(asked: Asked) -> bytes:
+            return sent_on(f"{application.url}{asked.target}")
+
+        with scripted(sending_on) as server, Client(server.url, asks_owners=True) as client:
+            check(client, TEXTS)
+            application.passed_on.clear()
+            check(client, TEXTS)
+        assert application.passed_on == []
 
 
 def test_owners_are_sent_the_token() -> None:
