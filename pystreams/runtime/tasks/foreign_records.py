@@ -41,6 +41,14 @@ _POLL_RECORDS = 10_000
 _POLL_S = 0.2
 _POLLS_IN_VAIN = 12
 
+_FROM_ANOTHER = (
+    "another process has written to the changelog of a task that runs here, after it stood still"
+)
+_FROM_BEFORE = (
+    "the changelog of a task that went back to its last commit has records of before that, or of "
+    "another process"
+)
+
 _log = get_logger("pystreams.tasks")
 
 
@@ -112,8 +120,7 @@ class ForeignRecords:
                 done = "nothing: the store is damaged, and what it is rebuilt from may be old"
         if not (self._producers_repeat or (found.perhaps_own and can_be_undone)):
             _log.warning(
-                "another process has written to the changelog of a task that runs here, "
-                "after it stood still",
+                _FROM_BEFORE if found.perhaps_own else _FROM_ANOTHER,
                 task=str(task.task_id),
                 changelog=str(changelog),
                 records=count - found.own_records,

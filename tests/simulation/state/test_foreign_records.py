@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import StreamsBuilder, TimeWindows, Topology, serdes
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    serdes,
+)
 from pystreams.errors import (
     RetriableClientError,
     StateStoreCorruptedError,
@@ -20,6 +28,7 @@ from tests.simulation.applications import (
     counting,
     running_tasks,
 )
+from tests.stores.custom import CustomStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +40,10 @@ pytestmark = pytest.mark.simulation
 
 NOTICED = (
     "another process has written to the changelog of a task that runs here, after it stood still"
+)
+WENT_BACK = (
+    "the changelog of a task that went back to its last commit has records of before that, or of "
+    "another process"
 )
 REBUILT = "state store is damaged and rebuilt from its changelog"
 
@@ -397,3 +410,36 @@ def test_the_records_of_one_process_are_not_taken_for_another_s(tmp_path: Path) 
         process.stop()
 
     assert not noticed(logs)
+
+
+class Keeps(Processor[str, str, str, str]):
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.store: Any = context.get_state_store("counts")
+
+    def process(self, record: Record[str, str]) -> None:
+        self.store.put(record.key, record.value)
+
+
+def test_of_a_store_that_gives_no_records_a_task_s_own_are_not_told_as_another_s(
+    tmp_path: Path,
+) -> None:
+    """Late ones of before the task went back; they can't be undone, which is told."""
+    app = Application(tmp_path, "at_least_once")
+    builder = StreamsBuilder()
+    builder.add_state_store(CustomStore("counts"))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(Keeps, stores=["counts"])
+    with capture_logs() as logs:
+        process = started(app, builder.build(), "a", "b")
+        app.faults.fail_next("flush", TransactionAbortableError("a record was lost"))
+        app.feed("a")
+        while not [each for each in logs if each["event"] == "restored"]:
+            process.step()
+        app.broker.append(*CHANGELOG, logged(app)[:1])  # As one that was sent before, and is late.
+        app.feed("c")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert not noticed(logs)
+    told = [each["done"] for each in logs if each["event"] == WENT_BACK]
+    assert told == ["nothing: write changelog_records() of the store, or restore may take them"]
