@@ -114,7 +114,9 @@ class KeptConnections:
         if connection is not None:
             try:
                 with self._ended(connection, within_s):
-                    return self._ask(connection, target, headers, closed)
+                    answer = connection.get(target, headers)
+                self._keep(connection, closed)
+                return answer
             except _CLOSED:
                 if connection.is_answering or connection.is_ended:
                     raise
@@ -124,7 +126,9 @@ class KeptConnections:
         )
         with self._ended(connection, within_s):
             connection.open(connect_timeout_s)
-            return self._ask(connection, target, headers, closed)
+            answer = connection.get(target, headers)
+        self._keep(connection, closed)
+        return answer
 
     def close(self) -> None:
         """Close those that wait; those on which something is asked are not kept."""
@@ -163,21 +167,13 @@ class KeptConnections:
             self._default_tls = context
         return self._default_tls
 
-    def _ask(
-        self, connection: _Connection, target: str, headers: dict[str, str], closed: object
-    ) -> HttpAnswer:
-        """Ask over a connection, and keep it unless all were closed since the question began."""
-        try:
-            answer = connection.get(target, headers)
-        except BaseException:
-            connection.close()
-            raise
+    def _keep(self, connection: _Connection, closed: object) -> None:
+        """Keep a connection, which nobody ends any more, unless all were closed meanwhile."""
         if closed is not self._closed or connection.is_ended:
             connection.close()
         elif connection.stays_open:
             connection.since_s = self._monotonic_s()
             self._waiting[connection] = True
-        return answer
 
     def _taken(self, address: Address) -> _Connection | None:
         """Return the one to an address that waits since the latest time; None if none can."""
@@ -273,14 +269,19 @@ class _Connection:
             raise TimeoutError("it took too long to connect")
 
     def get(self, target: str, headers: dict[str, str]) -> HttpAnswer:
+        """Ask over it; it is closed where that gives no answer."""
         self.is_answering = False
-        self._http.request(
-            "GET", f"{self._before_target}{target}", headers={**self._headers, **headers}
-        )
-        answer = self._http.getresponse()
-        self.is_answering = True
-        with answer:
-            body = answer.read()
+        try:
+            self._http.request(
+                "GET", f"{self._before_target}{target}", headers={**self._headers, **headers}
+            )
+            answer = self._http.getresponse()
+            self.is_answering = True
+            with answer:
+                body = answer.read()
+        except BaseException:
+            self.close()
+            raise
         media_type, location, owner = map(
             answer.getheader, ("content-type", "location", "x-pystreams-owner")
         )
