@@ -17,6 +17,7 @@ from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.topology_note import noted_topologies
 from pystreams.runtime.maintenance.application_reset import ApplicationReset
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
 from pystreams.runtime.topics.input_topics import InputTopics
@@ -46,7 +47,7 @@ class Group:
         self._root = root
         self._app = Application(root)
         for topic in TOPICS:
-            self._app.broker.create_topic(topic, 1)
+            self._app.broker.create_topic(topic, 4 if topic == "in" else 1)
         self.admin = SimulatedAdmin(self._app.broker, Lifeline("start", self._app.faults))
         self._starts = 0
         self.lines: list[Any] = []
@@ -71,15 +72,22 @@ class Group:
             if line["event"] == "the topology has changed"
         ]
 
-    def run(self, code: str, directory: str, *, noting: bool = True) -> None:
+    def run(
+        self, code: str, directory: str, *, noting: bool = True, at: TopicPartition = AT
+    ) -> None:
         """Start a version, and let it commit and write into its changelogs."""
         self.start(code, directory)
         plan = TopologyPlan(topology_of(code), "app")
-        entries = self._topics.entries(AT, {}, first=noting)
+        entries = self._topics.entries(at, {}, first=noting)
         offset = CommittedOffset(1, encode_partition_time(5, entries))
-        self.admin.alter_offsets("app", {AT: offset})
+        self.admin.alter_offsets("app", {at: offset})
         for changelog in plan.changelogs():
             self._app.broker.produce(changelog, b"k", b"v", 1)
+
+    def digests(self) -> list[str]:
+        """Return those of the versions that the group tells, the last start last."""
+        noted = noted_topologies(self.admin.committed_offsets("app"))
+        return [each.digest for each in reversed(noted)]
 
     def lose_changelogs(self) -> None:
         topics = self._app.broker.partition_counts()
@@ -180,21 +188,79 @@ def test_a_store_that_has_or_had_no_changelog_is_told(
     assert group.start(new, "elsewhere") == [("counts", "wrong results")]
 
 
-def test_a_store_that_comes_back_is_refused_over_the_changelog_it_has_left(group: Group) -> None:
+@pytest.mark.parametrize("directory", ["first", "second", "elsewhere"])
+def test_a_store_that_comes_back_is_refused_over_the_changelog_it_has_left(
+    group: Group, directory: str
+) -> None:
     group.run(windowed(TUMBLING), "first")
+    group.run(COUNT.replace("counts", "others"), "first")
     group.run(COUNT.replace("counts", "others"), "second")
 
     with pytest.raises(TopologyError, match="its windows have changed"):
-        group.start(LONGER, "elsewhere")
+        group.start(LONGER, directory)
 
 
-def test_a_directory_that_knows_an_outdated_version_is_told(group: Group) -> None:
-    """As of a process that was scaled down, and up again after a deploy."""
-    nothing, counted = 'words.to("out")', windowed(TUMBLING)
-    group.run(nothing, "away")
-    group.run(counted, "first")
+@pytest.mark.parametrize("directory", ["first", "second"])
+def test_a_store_that_comes_back_as_it_was_is_told_once(group: Group, directory: str) -> None:
+    group.run(COUNT, "first")
+    group.run(COUNT.replace("counts", "others"), "first")
+    group.run(COUNT.replace("counts", "others"), "second")
+
+    told = [sorted(group.start(COUNT, directory)) for _ in range(2)]
+
+    assert told == [[("counts", Verdict.UNSURE.value), ("others", Verdict.EMPTY.value)], []]
+
+
+@pytest.mark.parametrize("known", ['words.to("out")', LONGER])
+def test_a_directory_that_knows_an_outdated_version_is_refused_likewise(
+    group: Group, known: str, tmp_path: Path
+) -> None:
+    """As of a process that was scaled down, and up again after two deploys."""
+    new = tmp_path / "orders.py"
+    longest = LONGER + '\nwords.to_table(materialized=Materialized(name="latest"))'
+    new.write_text(f"{HEAD}{longest}")
+    group.run(known, "away")
+    if known == LONGER:
+        group.reset(LONGER, "first")
+        group.lose_changelogs()
+    group.run(windowed(TUMBLING), "first")
+
+    for _ in range(2):
+        with pytest.raises(TopologyError, match="its windows have changed"):
+            group.start(longest, "away")
+    group.file("away").write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
+
+    assert group.start(longest, "away") == [("counts", "wrong results")]
+
+
+def test_a_rollback_in_a_directory_that_knows_the_version_is_told(group: Group) -> None:
+    group.run(LONGER, "away")
+    group.reset(LONGER, "first")
+    group.lose_changelogs()
+    group.run(windowed(TUMBLING), "first")
 
     assert group.start(LONGER, "away") == [("counts", "wrong results")]
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(f'{LONGER}\nwords.repartition(name="anew").to("out")', "away")
+
+
+def test_where_the_last_version_has_told_no_more_than_a_digest_that_before_it_counts(
+    group: Group,
+) -> None:
+    group.run(windowed(TUMBLING), "first")
+    also = 'words.to_table(materialized=Materialized(name="latest"))'
+    group.run(f"{windowed(TUMBLING)}\n{also}", "first", at=TopicPartition("in", 3))
+    former, last = group.digests()
+
+    with pytest.raises(TopologyError, match="its windows have changed") as refused:
+        group.start(LONGER, "elsewhere")
+
+    assert f"digest {former}" in str(refused.value)
+    assert f"of the last one, {last}, it tells no more than its digest" in str(refused.value)
+    assert group.start(COUNT.replace("counts", "totals"), "elsewhere") == [
+        ("counts", Verdict.EMPTY.value)
+    ]
+    assert [line.get("former_digest") for line in group.lines] == [former, last]
 
 
 def test_who_knows_the_last_version_and_who_runs_it_are_told_nothing_by_the_group(

@@ -4,8 +4,9 @@ A directory remembers the topology that made its state (`maintenance.earlier_top
 remembers none, and that of a process that was away for a deploy an outdated one. So the start is
 also compared with what the group has noted (`cluster.topology_note`), before anything is restored.
 
-Refused is what is certain to be wrong, where nobody can have known better: the directory is new,
-and the changelog has records of a store that would take them for something else. All else is told.
+Refused is what is certain to be wrong: the changelog has records of a store that would take them
+for something else. Where the directory knows the very topology that starts, somebody has said so,
+or goes back to it, and is told. All else is told, too.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ class LastTopology:
         self._plan, self._admin, self._file = plan, admin, file
         self._digest: str = fingerprint["digest"]
         self._starting: Fingerprint = with_shared_serdes(fingerprint)
-        self._is_new = kept is None
-        self._kept_digest = (kept or {}).get("digest")
-        self.compared_with = str((kept or {}).get("compared_with", ""))
+        known = kept or {}
+        self._kept_digest = known.get("digest")
+        self._kept_stores = {*known.get("stores", ()), *known.get("former_stores", ())}
+        self.compared_with = str(known.get("compared_with", ""))
 
     def compare(self, noted: Sequence[NotedTopology]) -> None:
         """Tell, once, what becomes of what the last topology has left.
@@ -69,42 +71,62 @@ class LastTopology:
             return
         last = noted[0]
         which = f"{last.digest} {last.started_ms}"
-        # What the directory knows was compared before.
-        if last.digest != self._kept_digest and which != self.compared_with:
-            self._compare(last)
+        if not (self._is_known and which == self.compared_with):
+            self._compare(noted)
         self.compared_with = which
 
-    def _compare(self, last: NotedTopology) -> None:
-        fingerprint = last.fingerprint().fingerprint
-        if fingerprint is None:
-            self._tell_without(last.digest)
-        else:
-            self._tell_or_refuse(last.digest, fingerprint)
+    @property
+    def _is_known(self) -> bool:
+        """Whether the directory has the very topology that starts."""
+        return bool(self._kept_digest == self._digest)
 
-    def _tell_or_refuse(self, digest: str, last: Fingerprint) -> None:
-        found = compare(last, self._starting)
-        wrong = found.of(Verdict.WRONG)
-        refused = [judged for judged in wrong if self._restores_rows_of(last, judged.name)]
-        if refused:
-            told = "\n".join(f"  {judged.in_words()}" for judged in refused)
+    def _compare(self, noted: Sequence[NotedTopology]) -> None:
+        last = noted[0].digest
+        told = ((each.digest, each.fingerprint().fingerprint) for each in noted)
+        digest, former = next((each for each in told if each[1] is not None), ("", None))
+        if former is not None:
+            self._tell_or_refuse(last, digest, former)
+        if last not in (digest, self._kept_digest):
+            self._tell_without(last)
+
+    def _tell_or_refuse(self, last: str, digest: str, former: Fingerprint) -> None:
+        """Go by what a topology has noted: the last one, or one before, if the last has nothing."""
+        found = compare(former, self._starting)
+        judgements = found.of(Verdict.WRONG, Verdict.EMPTY, Verdict.UNSURE)
+        if self._kept_digest in (last, digest):
+            judgements = [judged for judged in judgements if self._is_unknown(judged)]
+        wrong = [judged for judged in judgements if judged.verdict is Verdict.WRONG]
+        certain = [judged for judged in wrong if self._restores_rows_of(former, judged.name)]
+        if certain and not self._is_known:
+            told = "\n".join(f"  {judged.in_words()}" for judged in certain)
+            group = self._plan.application_id
+            which = (
+                f"{digest})"
+                if digest == last
+                else (f"{digest}; of the last one, {last}, it tells no more than its digest)")
+            )
             raise TopologyError(
                 "this topology would go on with state that is not its own, with wrong results:\n"
-                f"{told}\nThat is so by what group {self._plan.application_id!r} ran last (digest "
-                f"{digest}), which this state directory knows nothing of; `pystreams check NEW "
-                f"--group {self._plan.application_id}` shows what else would happen. "
-                f"{how_to_take_the_rows(self._file)}"
+                f"{told}\nThat is so by what group {group!r} ran last (digest {which}, which this "
+                f"state directory knows nothing of; `pystreams check NEW --group {group}` shows "
+                f"what else would happen. {how_to_take_the_rows(self._file)}"
             )
-        for judged in [*wrong, *found.of(Verdict.EMPTY, Verdict.UNSURE)]:
-            fields = told_fields(judged)
-            _log.warning("the topology has changed", former_digest=digest, **fields)
+        for judged in judgements:
+            _log.warning("the topology has changed", former_digest=digest, **told_fields(judged))
 
-    def _restores_rows_of(self, last: Fingerprint, store: str) -> bool:
-        """Return whether a new directory is certain to get rows that a store had."""
-        had = {**last["former_stores"], **last["stores"]}.get(store)
+    def _is_unknown(self, judged: Judgement) -> bool:
+        """Return whether it is of a store that the group knows of, and the directory does not.
+
+        The rest of what the directory knows was compared before.
+        """
+        stores = self._starting["stores"].keys() - self._kept_stores
+        return judged.kind == "store" and judged.name in stores
+
+    def _restores_rows_of(self, former: Fingerprint, store: str) -> bool:
+        """Return whether it is certain to get rows that a store had."""
+        had = {**former["former_stores"], **former["stores"]}.get(store)
         has = self._starting["stores"].get(store)
-        if not self._is_new or had is None or has is None:
-            return False
-        if not (had["logged"] and has["logged"]):
+        if had is None or has is None or not (had["logged"] and has["logged"]):
             return False  # They have no changelog in common.
         changelog = self._plan.changelog_topic(store)
         counts = self._admin.partition_counts()
