@@ -49,8 +49,9 @@ def sample(streams: KafkaStreams) -> dict[str, float]:
 
 
 def _cpu_s(thread: threading.Thread) -> float:
-    """Return what a thread has used that is there: of one that has ended nobody may ask."""
-    assert thread.ident is not None
+    """Return what a thread has used that has not ended: of one that has nobody may ask."""
+    if thread.ident is None:
+        return 0.0  # It has not begun.
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
