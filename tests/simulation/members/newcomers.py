@@ -61,3 +61,10 @@ def run_until_joined(
         if members(scene) > count:
             return
     raise AssertionError("it has not joined")
+
+
+def run_while_others_live(scene: Scene, *processes: SimulatedProcess, for_ms: int) -> None:
+    """Let processes go on, while the sessions of those that stand still do not end."""
+    for _ in range(for_ms // 50):
+        scene.application.broker.group.touch_all()
+        scene.run(*processes, for_ms=50)

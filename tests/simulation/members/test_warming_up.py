@@ -9,7 +9,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import TopicPartition
-from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import running_tasks, stored_counts
 from tests.simulation.members.newcomers import (
     ENOUGH,
@@ -20,10 +19,11 @@ from tests.simulation.members.newcomers import (
     members,
     run_threads,
     run_until_joined,
+    run_while_others_live,
     scene_of,
     told,
 )
-from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, WAITS, Scene
+from tests.simulation.members.test_arriving import KEYS, PARTITIONS, SESSION_MS, WAITS
 
 pytestmark = pytest.mark.simulation
 
@@ -237,12 +237,6 @@ def test_what_comes_with_a_silent_member_that_lives_is_warm_as_well(tmp_path: Pa
     }
     assert taken_over.keys() == set(running_tasks(comes)) == {"0_2"}
     assert max(taken_over.values()) <= ENOUGH
-
-
-def run_while_others_live(scene: Scene, *processes: SimulatedProcess, for_ms: int) -> None:
-    for _ in range(for_ms // 50):
-        scene.application.broker.group.touch_all()
-        scene.run(*processes, for_ms=50)
 
 
 def test_a_process_that_comes_back_awaits_what_comes_with_a_silent_member_too(

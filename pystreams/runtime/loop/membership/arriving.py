@@ -150,9 +150,9 @@ class Arrival:
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        due = now_ms - self._asked_ms >= _COMMITTED_EVERY_MS and self._parts.warming
+        due = bool(self._parts.warming) and now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
         asks = (watched and not self._is_free) or (due and group.settled)
-        answered = bool(asks) and self._ask_who_is_silent(now_ms, group)
+        answered = asks and self._ask_who_is_silent(now_ms, group)
         foreign = of_another_topology(group.members, self._parts.plan.reads, ())
         if not foreign:
             dead_ids = self._dead(now_ms)

@@ -107,12 +107,7 @@ class WarmUp:
         return self.lasts and self.left is None and begun_ms < _KNOWN_AFTER_MS
 
     def look(
-        self,
-        now_ms: float,
-        members: Sequence[GroupMember],
-        dead: Collection[str] = (),
-        *,
-        waits: bool = True,
+        self, now_ms: float, members: Sequence[GroupMember], dead: Collection[str], *, waits: bool
     ) -> None:
         """Follow what would come to this thread if its process joined these members now.
 
