@@ -46,35 +46,38 @@ class OwnerQuestions:
         """
         owners = self._owners
         owner = owners.of(question)
-        is_guess = owner is not None and not owners.is_proven(owner.place)
-        refused_at = None
-        if owner is not None and not is_guess:
+        proof = None if owner is None else owners.proof_of(owner.place)
+        refused = None
+        if owner is not None and proof is not None:
             try:
-                answer = self._of_owner(owner, question, path, asked)
+                answer = self._of_owner(owner, proof, question, path, asked)
             except HttpQueryError as error:
                 if error.status not in NOT_TAKEN:
                     raise
-                refused_at = owner.place
+                refused = owner.place, proof
             else:
                 if answer is not None:
                     return answer
-        found, passed_on_to = self._of_url(path, asked, refused_at)
+        found, passed_on_to = self._of_url(path, asked, refused)
         if owners.is_to_be_counted(question.store, found, passed_on_to):
             with contextlib.suppress(HttpQueryError):
                 of_store, _, _ = path.rpartition("/")
                 counted, _ = self._asking(self._url, of_store, {"limit": 1})
                 owners.counted(question.store, counted)
         owners.learn(question, found, None, passed_on_to)
-        if is_guess and owner is not None and owner.place == passed_on_to:
+        if owner is not None and proof is None and owner.place == passed_on_to:
             self._begin_comparing(owner.place, path, asked, found)
         return found
 
     def _of_url(
-        self, path: str, asked: dict[str, Any], refused_at: str | None
+        self, path: str, asked: dict[str, Any], refused: tuple[str, object] | None
     ) -> tuple[Answer, str | None]:
         """Return what the URL answers; leave an owner alone that has refused what it does not.
 
         There may be another application by now. What both refuse, any process does.
+
+        Args:
+            refused: Where an owner has, and the proof with which it was asked.
 
         Raises:
             HttpQueryError: There is no answer.
@@ -83,15 +86,15 @@ class OwnerQuestions:
             answered = self._asking(self._url, path, asked)
         except HttpQueryError as error:
             says_otherwise = error.is_an_applications and error.status not in NOT_TAKEN
-            if refused_at is not None and says_otherwise:
-                self._owners.leave_alone(refused_at, briefly=True)
+            if refused is not None and says_otherwise:
+                self._owners.refute(*refused)
             raise
-        if refused_at is not None:
-            self._owners.leave_alone(refused_at, briefly=True)
+        if refused is not None:
+            self._owners.refute(*refused)
         return answered
 
     def _of_owner(
-        self, owner: Owner, question: Asked, path: str, asked: dict[str, Any]
+        self, owner: Owner, proof: object, question: Asked, path: str, asked: dict[str, Any]
     ) -> Answer | None:
         """Return what an owner answers; None: the URL is to be asked.
 
@@ -108,10 +111,10 @@ class OwnerQuestions:
                     raise
                 self._owners.forget(owner.place)
             else:
-                self._owners.leave_alone(owner.place)
+                self._owners.refute(owner.place, proof)
             return None
         if "partition" not in found:
-            self._owners.leave_alone(owner.place)
+            self._owners.refute(owner.place, proof)
             return None
         self._owners.learn(question, found, owner, passed_on_to)
         return found

@@ -95,7 +95,7 @@ class KnownOwners:
         self._monotonic_s = monotonic_s
         self._stores: dict[str, _Store] = {}
         self._silent: dict[str, _Silence] = {}
-        self._proven: set[str] = set()
+        self._proven: dict[str, object] = {}
         self._comparing: dict[int, object] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -113,9 +113,12 @@ class KnownOwners:
         is_believed = owner is not None and self._monotonic_s() - owner.since_s < _BELIEVED_S
         return owner if is_believed else None
 
-    def is_proven(self, place: str) -> bool:
-        """Return whether a process was compared with the URL, and has answered ever since."""
-        return place in self._proven
+    def proof_of(self, place: str) -> object | None:
+        """Return what stands for the comparison of a process with the URL; None: there is none.
+
+        It counts until a question that was asked with it fails.
+        """
+        return self._proven.get(place)
 
     def begin_comparing(self, place: str) -> object | None:
         """Begin to compare a process, one at a time.
@@ -127,7 +130,7 @@ class KnownOwners:
         # The thread that does it is not there in a forked process.
         if self._comparing.setdefault(os.getpid(), comparison) is not comparison:
             return None
-        if self.is_proven(place) or not self._is_to_be_asked(place):
+        if self.proof_of(place) is not None or not self._is_to_be_asked(place):
             self.end_comparing(comparison)
             return None
         return comparison
@@ -148,7 +151,7 @@ class KnownOwners:
     def prove(self, place: str) -> None:
         """Believe that a process is the one whose address was told."""
         self._silent.pop(place, None)
-        self._proven.add(place)
+        self._proven[place] = object()
 
     def is_to_be_counted(
         self, store: str, answer: dict[str, Any], passed_on_to: str | None
@@ -201,11 +204,22 @@ class KnownOwners:
                 if owner.place == place:
                     known.owners.pop(number, None)
 
-    def leave_alone(self, place: str, *, briefly: bool = False) -> None:
-        """Don't ask a process for a while, whoever names it, and compare it again then.
+    def refute(self, place: str, proof: object) -> None:
+        """Leave a process alone for a short while, and compare it again: it starts again, perhaps.
 
-        One that has answered before starts again perhaps; one that never has can't be reached from
-        here, which each time is believed for twice as long.
+        Many questions may meet one failure, some of them late: it counts once.
+
+        Args:
+            proof: With which it was asked.
+        """
+        if self._proven.get(place) is proof:
+            self.leave_alone(place, briefly=True)
+
+    def leave_alone(self, place: str, *, briefly: bool = False) -> None:
+        """Don't ask a process for a while, whoever names it.
+
+        One that never has answered can't be reached from here, which each time is believed for
+        twice as long.
 
         Args:
             briefly: It is one of an application.
@@ -214,11 +228,11 @@ class KnownOwners:
         now_s = self._monotonic_s()
         before = self._silent.get(place)
         next_s = _SILENT_S if before is None else before.next_s
-        if briefly or place in self._proven:
+        if briefly:
             self._silent[place] = _Silence(now_s + _BELIEVED_S, next_s)
         else:
             self._silent[place] = _Silence(now_s + next_s, min(2 * next_s, _LONGEST_SILENT_S))
-        self._proven.discard(place)
+        self._proven.pop(place, None)
         for other, silence in list(self._silent.items()):
             if silence.until_s + _LONGEST_SILENT_S <= now_s:
                 self._silent.pop(other, None)

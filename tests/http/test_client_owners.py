@@ -448,6 +448,11 @@ def is_learned_after(owners: KnownOwners, clock: Clock, seconds: float) -> bool:
     return found[0] is not None
 
 
+def proven(owners: KnownOwners) -> object:
+    owners.prove("a:1")
+    return owners.proof_of("a:1")
+
+
 @pytest.mark.parametrize("briefly", [False, True])
 def test_an_owner_that_has_answered_before_is_asked_again_after_half_a_minute(
     briefly: bool,
@@ -456,10 +461,11 @@ def test_an_owner_that_has_answered_before_is_asked_again_after_half_a_minute(
     clock = Clock()
     owners = counted(clock)
     for _ in range(3):
-        if not briefly:
-            owners.prove("a:1")
-        owners.leave_alone("a:1", briefly=briefly)
-        assert not owners.is_proven("a:1")
+        if briefly:
+            owners.leave_alone("a:1", briefly=True)
+        else:
+            owners.refute("a:1", proven(owners))
+        assert owners.proof_of("a:1") is None
         assert not is_learned_after(owners, clock, 29)
         assert is_learned_after(owners, clock, 1)
 
@@ -471,8 +477,7 @@ def test_an_owner_that_never_answers_is_asked_after_longer_and_longer_times() ->
         owners.leave_alone("a:1")
         assert not is_learned_after(owners, clock, 60 * minutes - 1)
         assert is_learned_after(owners, clock, 1)
-    owners.prove("a:1")
-    owners.leave_alone("a:1")  # It starts again.
+    owners.refute("a:1", proven(owners))  # It starts again.
     assert is_learned_after(owners, clock, 30)
     owners.leave_alone("a:1")
     assert not is_learned_after(owners, clock, 299)
