@@ -32,6 +32,11 @@ class HttpQueryError(StreamsError):
         return self.status == HTTPStatus.NOT_FOUND and "partition" in told and "reason" not in told
 
     @property
+    def is_of_a_partition(self) -> bool:
+        """Whether a partition has no answer, as it has moved or is behind, and the process has."""
+        return self.is_an_applications and {"partition", "reason"} <= self.answer.keys()
+
+    @property
     def is_an_applications(self) -> bool:
         """Whether a process of some application has refused, as it does, and no one else."""
         return "status" in self.answer

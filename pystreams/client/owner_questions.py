@@ -106,9 +106,9 @@ class OwnerQuestions:
         except HttpQueryError as error:
             if error.tells_of_no_key:  # It has asked all others, as any process does.
                 raise
-            if error.is_an_applications:
-                if error.status in NOT_TAKEN:
-                    raise
+            if error.is_an_applications and error.status in NOT_TAKEN:
+                raise
+            if error.is_of_a_partition:  # It has moved, say: the URL tells where it is.
                 self._owners.forget(owner.place)
             else:
                 self._owners.refute(owner.place, proof)

@@ -180,6 +180,11 @@ def test_a_partition_that_is_asked_for_is_asked_where_it_is() -> None:
         client.close()
 
 
+def of_partition(reason: str) -> dict[str, Any]:
+    """Return what is told of a partition that has no answer."""
+    return {"partition": 1, "reason": reason}
+
+
 PAGE = b"HTTP/1.1 %b\r\ncontent-length: 3\r\n\r\n<p>"
 
 
@@ -194,12 +199,15 @@ PAGE = b"HTTP/1.1 %b\r\ncontent-length: 3\r\n\r\n<p>"
         pytest.param(PAGE % b"502 Bad", True, id="a proxy"),
         pytest.param(b"HTTP/1.1 302 F\r\nlocation: ftp://x\r\ncontent-length: 0\r\n\r\n", True),
         pytest.param(answer(200, {"other": 1}), True, id="no answer to such a question"),
-        pytest.param(answer(404, {}), False, id="no such store"),
-        pytest.param(answer(404, {"partition": 1, "reason": "X"}), False, id="no such partition"),
-        pytest.param(answer(421, {"partition": 1}), False, id="misdirected"),
-        pytest.param(answer(503, {"partition": 1}), False, id="restoring"),
-        pytest.param(answer(401, {}), False, id="another token"),
-        pytest.param(answer(500, {}), False, id="an error"),
+        pytest.param(answer(404, {}), True, id="no such store"),
+        pytest.param(answer(401, {}), True, id="another token"),
+        pytest.param(answer(500, {}), True, id="an error"),
+        pytest.param(answer(503, {}), True, id="too many connections"),
+        pytest.param(answer(404, of_partition("DOES_NOT_EXIST")), False, id="no such partition"),
+        pytest.param(answer(421, of_partition("NOT_PRESENT")), False, id="misdirected"),
+        pytest.param(answer(503, of_partition("NOT_PRESENT")), False, id="moved"),
+        pytest.param(answer(503, of_partition("NOT_ACTIVE")), False, id="restoring"),
+        pytest.param(answer(500, of_partition("STORE_EXCEPTION")), False, id="a serde's error"),
     ],
 )
 def test_an_owner_that_does_not_answer_costs_no_answer(instead: bytes, is_left_alone: bool) -> None:
