@@ -19,6 +19,8 @@ from pystreams.kernel.partitioner import partition_of
 
 _BELIEVED_S = 30.0
 """As long as a process believes what the group said last of who has what."""
+_PROVEN_S = 60.0
+"""As long as a comparison of a process with the URL counts."""
 _ENOUGH = 3
 """Answers that a way to write keys must have been right for; as many must have been passed on."""
 _SILENT_S = 300.0
@@ -77,6 +79,19 @@ class _Silence(NamedTuple):
     next_s: float
 
 
+class _Proof:
+    """That a process was compared with the URL; each is one of its own.
+
+    Attributes:
+        until_s: As long as it counts (s).
+    """
+
+    __slots__ = ("until_s",)
+
+    def __init__(self, until_s: float) -> None:
+        self.until_s = until_s
+
+
 class KnownOwners:
     """What is known of an application's processes. Safe to use from any thread.
 
@@ -95,7 +110,7 @@ class KnownOwners:
         self._monotonic_s = monotonic_s
         self._stores: dict[str, _Store] = {}
         self._silent: dict[str, _Silence] = {}
-        self._proven: dict[str, object] = {}
+        self._proven: dict[str, _Proof] = {}
         self._comparing: dict[int, object] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,9 +131,11 @@ class KnownOwners:
     def proof_of(self, place: str) -> object | None:
         """Return what stands for the comparison of a process with the URL; None: there is none.
 
-        It counts until a question that was asked with it fails.
+        It counts for a minute, as another application may have the address by then, and until a
+        question that was asked with it fails.
         """
-        return self._proven.get(place)
+        proof = self._proven.get(place)
+        return proof if proof is not None and self._monotonic_s() < proof.until_s else None
 
     def begin_comparing(self, place: str) -> object | None:
         """Begin to compare a process, one at a time.
@@ -151,7 +168,7 @@ class KnownOwners:
     def prove(self, place: str) -> None:
         """Believe that a process is the one whose address was told."""
         self._silent.pop(place, None)
-        self._proven[place] = object()
+        self._proven[place] = _Proof(self._monotonic_s() + _PROVEN_S)
 
     def is_to_be_counted(
         self, store: str, answer: dict[str, Any], passed_on_to: str | None
@@ -213,13 +230,13 @@ class KnownOwners:
             proof: With which it was asked.
         """
         if self._proven.get(place) is proof:
-            self.leave_alone(place, briefly=True)
+            self.leave_alone(place)
 
     def leave_alone(self, place: str, *, briefly: bool = False) -> None:
         """Don't ask a process for a while, whoever names it.
 
-        One that never has answered can't be reached from here, which each time is believed for
-        twice as long.
+        One that has answered before starts again perhaps; one that never has can't be reached from
+        here, which each time is believed for twice as long.
 
         Args:
             briefly: It is one of an application.
@@ -228,7 +245,7 @@ class KnownOwners:
         now_s = self._monotonic_s()
         before = self._silent.get(place)
         next_s = _SILENT_S if before is None else before.next_s
-        if briefly:
+        if briefly or place in self._proven:
             self._silent[place] = _Silence(now_s + _BELIEVED_S, next_s)
         else:
             self._silent[place] = _Silence(now_s + next_s, min(2 * next_s, _LONGEST_SILENT_S))

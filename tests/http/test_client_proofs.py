@@ -119,3 +119,57 @@ def test_a_failure_that_a_question_meets_late_says_nothing_of_an_owner_that_was_
     is_over.set()
     late.join(DEADLINE_S)
     assert asking.check() == [0, len(TEXTS)]
+
+
+def stranger(answer: dict[str, Any] | None) -> Callable[[], dict[str, Any]]:
+    """Answer as another application: with something, or that there is no such key."""
+
+    def answering() -> dict[str, Any]:
+        if answer is None:
+            told = {"status": 404, "partition": 0, "position": {}}
+            raise HttpQueryError("there is no such key", status=404, answer=told)
+        return answer
+
+    return answering
+
+
+@pytest.mark.parametrize("answer", [None, {"value": 2, "partition": 0, "position": {}}])
+def test_another_application_at_the_address_of_an_owner_is_believed_for_a_minute_at_most(
+    asking: Asking, answer: dict[str, Any] | None
+) -> None:
+    asking.now_s += 60
+    asking.owner = stranger(answer)
+    for times_asked in (1, 0):
+        assert asking.check()[1] == times_asked  # To be compared; its answer is given to nobody.
+    asking.owner = found
+    asking.now_s += 29
+    assert asking.check()[1] == 0
+    asking.now_s += 1  # It is the owner's again.
+    asking.check()
+    assert asking.check() == [0, len(TEXTS)]
+
+
+def test_an_owner_is_compared_again_each_minute_by_one_question_more(asking: Asking) -> None:
+    for _ in range(3):
+        asking.now_s += 60
+        asked = len(TEXTS)
+        # Who has the partition is no longer known, so that the first two are passed on by the URL.
+        assert asking.check() == [2, asked - 1]
+        assert asking.check() == [0, asked]
+
+
+def test_an_owner_that_fails_as_it_is_compared_again_is_asked_again_after_half_a_minute(
+    asking: Asking,
+) -> None:
+    """It starts again, say."""
+
+    def failing() -> dict[str, Any]:
+        raise HttpQueryError("does not answer", answer={})
+
+    asking.now_s += 60
+    asking.owner = failing
+    assert asking.check()[1] == 1
+    asking.owner = found
+    asking.now_s += 30
+    asking.check()
+    assert asking.check() == [0, len(TEXTS)]
