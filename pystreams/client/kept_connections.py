@@ -174,6 +174,9 @@ class KeptConnections:
         elif connection.stays_open:
             connection.since_s = self._monotonic_s()
             self._waiting[connection] = True
+            # `close` may have looked just before.
+            if closed is not self._closed and self._waiting.pop(connection, False):
+                connection.close()
 
     def _taken(self, address: Address) -> _Connection | None:
         """Return the one to an address that waits since the latest time; None if none can."""

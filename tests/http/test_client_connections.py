@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -210,6 +211,22 @@ def test_connections_to_addresses_that_are_asked_no_more_are_closed_as_others_ar
         wait_until(lambda: not any(server.opened for server in before), "closed")
         assert now.accepted == 2
         kept.close()
+
+
+def test_a_connection_that_comes_back_as_all_are_closed_is_closed_as_well() -> None:
+    times: list[Callable[[], None]] = [lambda: None, lambda: kept.close()]
+
+    def closing() -> float:
+        """Close as it is noted since when a connection waits: then it is about to be kept."""
+        if times:
+            times.pop(0)()
+        return 0.0
+
+    with scripted(told) as server:
+        kept = KeptConnections(DEADLINE_S, None, monotonic_s=closing)
+        kept.get(Address("http", server.url.removeprefix("http://")), "/", {})
+        assert times == []
+        wait_until(lambda: server.opened == 0, "closed")
 
 
 ASKS_AND_FORKS = """
