@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from rich.table import Column
 
-from pystreams.cli.display.tables import show_reference
+from pystreams.cli.display.tables import show_reference, show_table
 
 COLUMNS = [Column("Name", no_wrap=True), Column("Meaning", ratio=1)]
 LONG_NAME = "n" * 50
 MEANING = "many words " * 40
+
+ShowTable = Callable[[Sequence[str], Sequence[Sequence[str]]], None]
+
+
+def _show_as_reference(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    show_reference([Column(name) for name in columns], rows)
 
 
 def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -52,3 +60,30 @@ def test_cells_of_a_reference_are_plain_text(
     show_reference(COLUMNS, [("name", "[bold]0,...[/]")], styles=["dim"])
 
     assert lines_of(capsys)[1].split() == ["name", "[bold]0,...[/]"]
+
+
+@pytest.mark.parametrize("text", ["[red]orders", "no [/] end", "c:\\", "say :smile:", "[link=x]"])
+@pytest.mark.parametrize("show", [show_table, _show_as_reference])
+def test_what_others_have_named_is_shown_as_it_is(
+    show: ShowTable, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(["name", "count"], [(text, "3")])
+
+    assert lines_of(capsys)[1].rsplit(maxsplit=1) == [text, "3"]
+
+
+@pytest.mark.parametrize("show", [show_table, _show_as_reference])
+def test_what_a_terminal_would_obey_is_shown_as_its_escape(
+    show: ShowTable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(["name"], [("a\x1b[31mb\x07\nnobody",)])
+
+    assert lines_of(capsys)[1:] == [r"a\x1b[31mb\x07\nnobody"]
+
+
+def test_a_cell_of_several_lines_has_them_below_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_table(["stores", "topic"], [(["first", "second"], "orders")])
+
+    assert [line.split() for line in lines_of(capsys)[1:]] == [["first", "orders"], ["second"]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.display.tables import show_table
+from pystreams.cli.display.tables import Cell, show_table
 from pystreams.cli.display.times import told_time
 from pystreams.kernel.clock import Clock
 
@@ -36,7 +36,7 @@ def show_plan(
     stages: Sequence[PlannedStage], application_id: str, estimate: EstimatedSizes | None = None
 ) -> None:
     """Print the stages that would run, and how their sizes were estimated if they were."""
-    rows = []
+    rows: list[list[Cell]] = []
     for number, stage in enumerate(stages, 1):
         topics = [
             f"{topic} (from an earlier stage)" if topic in stage.fed_topics else topic
@@ -47,7 +47,7 @@ def show_plan(
             [
                 str(number),
                 str(stage.subtopology),
-                "\n".join(topics),
+                topics,
                 gives,
                 str(stage.num_tasks),
                 f"{stage.records:,}",
@@ -92,7 +92,7 @@ def show_summary(manifest: Manifest) -> None:
     rows = [
         [
             str(stage.position + 1),
-            "\n".join(stage.topics),
+            list(stage.topics),
             str(stage.num_tasks),
             f"{stage.records:,}",
             f"{stage.dropped:,}",
@@ -140,5 +140,5 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _counted(found: Mapping[str, int]) -> str:
-    return "\n".join(f"{name} {count:,}" for name, count in found.items()) or "-"
+def _counted(found: Mapping[str, int]) -> Cell:
+    return [f"{name} {count:,}" for name, count in found.items()] or "-"

@@ -1,4 +1,7 @@
-"""Tables on standard output: numbers of a run, and references with a column of text."""
+"""Tables on standard output: numbers of a run, and references with a column of text.
+
+Cells are shown as they are: others have named what is in them, and rich would obey `[red]`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,20 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Column, Table
+from rich.text import Text
+
+from pystreams.cli.plain_text import in_one_line
 
 _WIDTH_OF_NO_TERMINAL = 200
 _REFERENCE_WIDTH_OF_NO_TERMINAL = 160
 
+Cell = str | list[str]
+"""One line, or several."""
+
 
 def show_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: Sequence[str] = ()
 ) -> None:
     """Print a table without lines, as wide as the terminal; elsewhere as wide as it needs.
 
@@ -28,7 +36,7 @@ def show_table(
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_as_it_is, row))
     width = None if sys.stdout.isatty() else _WIDTH_OF_NO_TERMINAL
     _PipeConsole(soft_wrap=False, width=width).print(table)
 
@@ -50,9 +58,14 @@ def show_reference(
     own = [column.copy() for column in columns]  # A table keeps its cells in them.
     table = Table(*own, box=None, pad_edge=False, header_style="bold underline")
     for number, row in enumerate(rows):
-        table.add_row(*map(escape, row), style=styles[number] if styles else None)
+        table.add_row(*map(_as_it_is, row), style=styles[number] if styles else None)
     width = shutil.get_terminal_size((_REFERENCE_WIDTH_OF_NO_TERMINAL, 0)).columns
     _PipeConsole(width=max(width, narrowest), highlight=False).print(table)
+
+
+def _as_it_is(cell: Cell) -> Text:
+    lines = [cell] if isinstance(cell, str) else cell
+    return Text("\n".join(map(in_one_line, lines)))
 
 
 class _PipeConsole(Console):

@@ -113,7 +113,7 @@ def _show(group: str, found: GroupStatus) -> None:
         rows = []
         for member in found.members:
             tasks = _tasks(member.partitions, found)
-            row = [in_one_line(member.client_id), member.host, str(len(member.partitions)), tasks]
+            row = [member.client_id, member.host, str(len(member.partitions)), tasks]
             if any(found.standbys.values()):
                 row.append(", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-")
             rows.append(row)
@@ -130,7 +130,7 @@ def _show(group: str, found: GroupStatus) -> None:
                 "-" if partition.next_offset is None else f"{partition.next_offset:,}",
                 f"{partition.lag_records:,}",
                 _seconds([partition]),
-                "nobody" if partition.member is None else in_one_line(partition.member.client_id),
+                "nobody" if partition.member is None else partition.member.client_id,
             )
             for partition in found.partitions
         ],

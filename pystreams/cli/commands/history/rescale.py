@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pystreams.backfill import Published, RescaleSettings
     from pystreams.backfill.rescaling.move_plan import MovedSubtopology, MovePlan
     from pystreams.cli.application.topology_loader import LoadedTopology
+    from pystreams.cli.display.tables import Cell
     from pystreams.config import StreamsConfig
 
 
@@ -182,13 +183,13 @@ def _show_plan(plan: MovePlan) -> None:
     show_table(columns, [_row(part) for part in plan.subtopologies], right=columns[2:4])
 
 
-def _row(part: MovedSubtopology) -> Sequence[str]:
+def _row(part: MovedSubtopology) -> Sequence[Cell]:
     return (
         str(part.id),
-        "\n".join(topic.new_name for topic in part.topics),
+        [topic.new_name for topic in part.topics],
         str(part.old_tasks),
         str(part.new_tasks),
-        "\n".join(changelog.store for changelog in part.changelogs) or "-",
+        [changelog.store for changelog in part.changelogs] or "-",
     )
 
 
