@@ -32,6 +32,14 @@ DELETED_CHANGELOG = (
 )
 
 
+_NO_THREAD = "can't start new thread"
+_NO_MORE_THREADS = (
+    "the machine starts no more threads for this process: a limit is reached. Raise it (`ulimit "
+    "-u`; TasksMax of a systemd unit; the pids limit of a container, as with docker's "
+    "--pids-limit), or run fewer stream threads and processes"
+)
+
+
 class StreamsError(Exception):
     """Root of all errors raised by pystreams."""
 
@@ -364,10 +372,15 @@ class OffsetOutOfRangeError(FatalStreamsError):
 def as_streams_error(error: BaseException) -> StreamsError:
     """Return an error if it is one of ours; else the one of ours that it causes.
 
-    That is an `InternalError`; but only the user's code asks for the end of a process or a task.
+    That is an `InternalError`; but only the user's code asks for the end of a process or a task,
+    and only the machine refuses a thread.
     """
     if isinstance(error, StreamsError):
         return error
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        refused = StreamsError(_NO_MORE_THREADS)
+        refused.__cause__ = error
+        return refused
     if not isinstance(error, Exception):
         ended = ProcessingError(
             f"code of the application raised {type(error).__name__} ({error}) in a thread of "

@@ -24,7 +24,7 @@ from pystreams.cli.processes.standard_output import (
     open_what_is_closed,
     reader_has_gone,
 )
-from pystreams.errors import StreamsError
+from pystreams.errors import InternalError, StreamsError, as_streams_error
 from pystreams.kernel.garbage_collection import collections_far_apart
 
 _COMPLETION = "_PYSTREAMS_COMPLETE"
@@ -145,10 +145,11 @@ def _run(arguments: list[str] | None) -> int:
         error.show()
         return error.exit_code
     except StreamsError as error:
-        failure = CommandFailure(error)
-        failure.show()
-        return failure.exit_code
+        return _told(error)
     except Exception as error:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is reported as one
+        known = as_streams_error(error)
+        if not isinstance(known, InternalError):
+            return _told(known)
         if isinstance(error, OSError) and error.errno in _OF_DISKS:
             forget_output()
             where = error.filename or "standard output or a file"
@@ -159,6 +160,12 @@ def _run(arguments: list[str] | None) -> int:
         return ExitCode.INTERNAL_ERROR
     # A command ends early with `ctx.exit(code)`, which arrives here as its return value.
     return returned if isinstance(returned, int) else ExitCode.DONE
+
+
+def _told(error: StreamsError) -> int:
+    failure = CommandFailure(error)
+    failure.show()
+    return failure.exit_code
 
 
 def _code_of_completion(error: BaseException) -> int:

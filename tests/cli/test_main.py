@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from pystreams import BrokerNotAvailableError, ConfigError, StreamsError
 from pystreams.cli import main
 from pystreams.cli.exit_codes import ExitCode
 from tests.broker.waiting import DEADLINE_S
+from tests.thread_limits import no_more_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +78,21 @@ def test_bug_shows_its_traceback(
     told = capsys.readouterr().err
     assert "Traceback" in told
     assert "bug in pystreams" in told
+
+
+def test_threads_that_the_machine_does_not_give_are_no_bug(
+    run_command: Callable[[Callable[[], object]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body() -> None:
+        with no_more_threads():
+            threading.Thread(target=print).start()
+
+    assert run_command(body) == ExitCode.FAILED
+    told = capsys.readouterr().err
+    assert told.startswith("Error: the machine starts no more threads for this process")
+    assert "ulimit -u" in told
+    assert "pids" in told
+    assert "bug" not in told
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
+import pytest
 from structlog.testing import capture_logs
 
-from pystreams import KafkaStreams, State, StreamsBuilder, serdes
+from pystreams import KafkaStreams, State, StreamsBuilder, StreamsError, serdes
 from pystreams.errors import InternalError
+from tests.thread_limits import no_more_threads
 
 
 class BrokenClients:
@@ -23,9 +25,7 @@ class BrokenClients:
     global_consumer = restore_consumer = producer = consumer
 
 
-def test_bug_before_the_threads_start_is_kept_and_logged_with_its_traceback(
-    tmp_path: Path,
-) -> None:
+def client(tmp_path: Path) -> KafkaStreams:
     builder = StreamsBuilder()
     builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING).to("out")
     config = {
@@ -33,7 +33,13 @@ def test_bug_before_the_threads_start_is_kept_and_logged_with_its_traceback(
         "bootstrap.servers": "nowhere:9092",
         "state.dir": str(tmp_path),
     }
-    streams = KafkaStreams(builder.build(), config, clients=BrokenClients())
+    return KafkaStreams(builder.build(), config, clients=BrokenClients())
+
+
+def test_bug_before_the_threads_start_is_kept_and_logged_with_its_traceback(
+    tmp_path: Path,
+) -> None:
+    streams = client(tmp_path)
     with capture_logs() as logs:
         streams.start()
         assert streams.wait(60)
@@ -44,3 +50,18 @@ def test_bug_before_the_threads_start_is_kept_and_logged_with_its_traceback(
     (line,) = [line for line in logs if line["event"] == "application failed"]
     assert "KeyError: 'internal'" in line["error"]
     assert line["exception"].endswith("\nKeyError: 'internal'")
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_start_on_a_machine_that_gives_no_thread_fails_and_leaves_nothing_to_wait_for(
+    tmp_path: Path, *, listens: bool
+) -> None:
+    streams = client(tmp_path)
+    if listens:
+        streams.set_state_listener(lambda _new, _old: None)
+    with pytest.raises(StreamsError, match="starts no more threads"), no_more_threads():
+        streams.start()
+
+    assert streams.close(60)
+    assert streams.state is State.ERROR
+    assert not isinstance(streams.error, InternalError)

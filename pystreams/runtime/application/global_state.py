@@ -71,8 +71,9 @@ class GlobalState:
             stop=self._stop,
             failed=self._failed,
         )
-        self._running = running = threading.Thread(target=thread.run, name=thread.name)
+        running = threading.Thread(target=thread.run, name=thread.name)
         running.start()
+        self._running = running
         thread.filled.wait()
         with self._lock:
             self._serving = thread.error is None and not self._stop.is_set()

@@ -138,8 +138,8 @@ class KafkaStreams(QueryingClient):
         """Start the threads; returns at once.
 
         Raises:
-            StreamsError: It was started before.
             ConfigError: Metrics can't be served where `metrics.prometheus.port` says.
+            StreamsError: It was started before, or the machine starts no more threads.
         """
         if self._started:
             raise StreamsError("this KafkaStreams was started before: make a new one")
@@ -147,8 +147,13 @@ class KafkaStreams(QueryingClient):
         if config.metrics_prometheus_port >= 0:
             self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
         self._started = True
-        self._begin_listening()
-        self._supervisor.start()
+        try:
+            self._begin_listening()
+            self._supervisor.start()
+        except RuntimeError as error:
+            self._error = as_streams_error(error)
+            self._end()
+            raise self._error from error
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -212,8 +217,8 @@ class KafkaStreams(QueryingClient):
     # ------------------------------------------------------------------ supervisor
 
     def _supervise(self) -> None:
-        self._watchdog.start(lambda: [*self._threads, *self._global.threads], self._finished)
         try:
+            self._watchdog.start(lambda: [*self._threads, *self._global.threads], self._finished)
             self._run()
         except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
             known = as_streams_error(error)
@@ -222,8 +227,11 @@ class KafkaStreams(QueryingClient):
             if not (self._stop.is_set() and isinstance(known, NO_ANSWER)):
                 self._error = self._error or known
         finally:
-            self._endpoint.close()
-            self._finished.set()
+            self._end()
+
+    def _end(self) -> None:
+        self._endpoint.close()
+        self._finished.set()
 
     def _run(self) -> None:
         config = self._config
@@ -352,8 +360,14 @@ class KafkaStreams(QueryingClient):
             threading.Thread(target=runner.run, args=(number,), name=thread.name)
             for number, thread in enumerate(self._threads)
         ]
-        for thread in running:
-            thread.start()
+        for number, thread in enumerate(running):
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._fail(as_streams_error(error))
+                for unstarted in self._threads[number:]:
+                    unstarted.shut_down()
+                break
         if self._stop.is_set():
             self.close(0)
         if self._global.is_all:
