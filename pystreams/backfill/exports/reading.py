@@ -34,11 +34,13 @@ class ExportedState:
         source_offsets: Which input that covers: the next offset of each source partition; empty
             where that is not known.
         exact: Whether the stores hold what came of the input before those offsets and no more.
+        kind: What the directory is, for the reader.
     """
 
     changelogs: Mapping[str, list[ProducedRecord]]
     source_offsets: Mapping[TopicPartition, int]
     exact: bool
+    kind: str
 
 
 def is_export(path: Path) -> bool:
@@ -75,7 +77,8 @@ def read_export(path: Path, plan: TopologyPlan, config: StreamsConfig) -> Export
             topic, _, number = partition.rpartition("-")
             offsets[TopicPartition(topic, int(number))] = offset
     exact = all(task["exact"] for task in manifest.get("tasks", {}).values())
-    return ExportedState(changelogs, offsets, exact)
+    kind = "export" if manifest else "backfill's data set"
+    return ExportedState(changelogs, offsets, exact, kind)
 
 
 def _manifest(path: Path, plan: TopologyPlan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The state that a replay begins with: empty, of an export, or of a state directory."""
+"""The state that a replay begins with: empty, an export's, a data set's, or a state.dir's."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def initial_state(given: str, plan: TopologyPlan, config: StreamsConfig) -> Init
         return _of_state_directory(path, plan, config)
     found = read_export(path, plan, config)
     surely = "" if found.exact or not found.source_offsets else ", and may hold more than it says"
-    told = f"the export {path}: {_sum(found.changelogs)}{surely}"
+    told = f"the {found.kind} {path}: {_sum(found.changelogs)}{surely}"
     return InitialState(told, found.changelogs, found.source_offsets)
 
 

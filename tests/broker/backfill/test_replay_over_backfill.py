@@ -36,7 +36,8 @@ def test_the_slice_that_is_asked_for_goes_on_with_the_state_of_the_history(
     assert "Say where the slice begins, --from TIME" in refused.output
     assert answer.exit_code == 0, answer.output
     told = answer.stdout.splitlines()
-    assert told[0] == f"State at the beginning: the export {staged / 'dataset'}: of-customers (5)"
+    dataset = f"the backfill's data set {staged / 'dataset'}"
+    assert told[0] == f"State at the beginning: {dataset}: of-customers (5)"
     assert "5 records replayed, 5 followed" in told
     assert "the state does not tell up to where it covers" in answer.stderr
     assert shop.would_write(lines, "sold") == [(f"c{number}", 3) for number in range(5)]
