@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -44,3 +46,34 @@ def test_an_error_is_raised_to_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         concurrent.run(lambda number: 1 // number, [1, 0])
     concurrent.close()
+
+
+AFTER_THE_PROGRAM = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
+
+def go_on():
+    concurrent = ConcurrentCalls()
+    threading.main_thread().join()
+    try:
+        while True:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(int).result()
+    except RuntimeError:
+        print(concurrent.run(lambda number: number * 2, range(3)), flush=True)
+
+threading.Thread(target=go_on).start()
+"""
+
+
+def test_calls_are_made_one_by_one_where_the_program_has_ended_and_its_pools_with_it() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+
+    assert (ended.stdout, ended.stderr) == ("[0, 2, 4]\n", "")

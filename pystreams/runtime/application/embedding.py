@@ -26,6 +26,7 @@ StateListener = Callable[[State, State], object]
 
 _SIGNAL_INTERVAL_S = 0.1
 _STATE_INTERVAL_S = 0.05
+_PROGRAM_INTERVAL_S = 0.25
 _AT_REST = (State.CREATED, State.NOT_RUNNING, State.ERROR)
 
 _log = get_logger("pystreams.client")
@@ -154,6 +155,25 @@ class EmbeddedClient(ABC):
     def _check_not_started(self, method: str) -> None:
         if self._started:
             raise StreamsError(f"{method} comes before start()")
+
+    def _watch_program(self) -> None:
+        """Close when the program's main thread ends without that: its signals and pools end, too.
+
+        The stream threads would keep the process alive, and nobody could stop it.
+        """
+
+        def watch() -> None:
+            while not self._finished.wait(_PROGRAM_INTERVAL_S):
+                if not main.is_alive():
+                    _log.warning(
+                        "the program's main thread has ended without close(): commits and stops; "
+                        "wait() at its end keeps the application running"
+                    )
+                    self.close(0)
+                    return
+
+        main = threading.main_thread()
+        threading.Thread(target=watch, name="pystreams-program-watch", daemon=True).start()
 
     def _begin_listening(self) -> None:
         """Tell the state listener from now on, if there is one."""

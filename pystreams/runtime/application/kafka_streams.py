@@ -148,6 +148,7 @@ class KafkaStreams(QueryingClient):
             self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
         self._started = True
         try:
+            self._watch_program()
             self._begin_listening()
             self._supervisor.start()
         except RuntimeError as error:

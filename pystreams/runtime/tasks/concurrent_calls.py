@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TypeVar
 
 _MAX_CALLS = 32
+_TAKES_NOTHING = "cannot schedule new futures"
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -41,12 +42,24 @@ class ConcurrentCalls:
         self._pool: Executor | None = None
 
     def run(self, call: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Call with each item; return the results in order, once all are there."""
+        """Call with each item; return the results in order, once all are there.
+
+        One after the other where the program's main thread has ended: pools take nothing then.
+        """
         if len(items) <= 1:
             return [call(item) for item in items]
         if self._pool is None:
             self._pool = self._make_pool()
-        return list(self._pool.map(call, items))
+        begun: list[Future[_Result]] = []
+        for item in items:
+            try:
+                begun.append(self._pool.submit(call, item))
+            except RuntimeError as error:
+                if _TAKES_NOTHING not in str(error):
+                    raise
+                break
+        rest = [call(item) for item in items[len(begun) :]]
+        return [future.result() for future in begun] + rest
 
     def close(self) -> None:
         """Stop the pool; safe to call twice."""

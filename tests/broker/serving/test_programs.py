@@ -33,6 +33,8 @@ config = {
     "state.dir": directory,
     "commit.interval.ms": 600_000,
 }
+if way in ("ends", "dies"):  # Tasks with producers of their own commit side by side.
+    config |= {"processing.guarantee": "exactly_once", "commit.interval.ms": 9_000}
 streams = KafkaStreams(builder.build(), config)
 if way == "with":
     with streams:
@@ -40,6 +42,13 @@ if way == "with":
 elif way == "start":
     streams.start()
     streams.wait()
+elif way in ("ends", "dies"):
+    streams.start()
+    while streams.statistics().processed_records < 4:
+        streams.wait(0.01)
+    if way == "dies":
+        raise ValueError("of the host's")
+    sys.exit(0)
 else:
     signal.signal(signal.SIGTERM, lambda *_: streams.close())
     streams.start()
@@ -138,3 +147,24 @@ def test_as_a_context_manager_it_raises_what_has_stopped_it(program: Program) ->
 
     assert printed == ""
     assert "pystreams.errors.ProcessingError: task 0_0: processor 'KSTREAM-MAPVALUES" in told
+
+
+@pytest.mark.parametrize(("way", "code"), [("ends", 0), ("dies", 1)])
+def test_a_program_whose_main_thread_ends_without_a_close_commits_and_is_over(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    way: str,
+    code: int,
+) -> None:
+    servers, source = broker.bootstrap_servers, create_topic("in", partitions=4)
+    program = Program(servers, unique_name, source, create_topic("out"), tmp_path)
+    produce(servers, source, [(b"key", b"value")] * 4, partition_of=lambda index: index)
+    with program.running(way) as process:
+        _, told = process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode == code, told
+    assert ("of the host's" in told) == (way == "dies")
+    assert "bug" not in told
+    assert program.committed() >= 4
