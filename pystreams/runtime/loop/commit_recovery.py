@@ -98,7 +98,8 @@ class CommitRecovery:
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             return max(pause_s, _RETRY_PAUSE_S)
         pause_s = self._failing.note(error, unit.tasks)
-        what = "transaction aborted, going on from the last commit"
+        failed = "transaction aborted" if unit.producer.transactional else "commit failed"
+        what = f"{failed}, going on from the last commit"
         _log.warning("commit failed" if self._stop.is_given else what, tasks=tasks, why=str(error))
         return pause_s
 

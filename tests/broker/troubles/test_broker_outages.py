@@ -321,7 +321,7 @@ def test_brokers_that_take_no_record_for_longer_than_a_session_cost_at_least_onc
         running.wait_for("task running")
         proxy.keep_next(PRODUCE, 1_000_000)
         produce(broker.bootstrap_servers, source, [(b"k", bytes(8))] * 10)
-        running.wait_for("transaction aborted, going on from the last commit", count=2)
+        running.wait_for("commit failed, going on from the last commit", count=2)
         proxy.keep_next(PRODUCE, 0)
         running.wait_until(
             lambda: committed_offsets(admin, unique_name).get((source, 0)) == 10, "a commit"
