@@ -96,6 +96,7 @@ class ThreadParts:
         restore_listener: Told of restores, or None.
         warming: The threads of the process that warm up what is to come to them: they join the
             group together.
+        held_back: Those that must not join yet for another reason; none of the others does then.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
             one on a manual clock here.
         make_waiting_pool: Makes what runs several calls to the broker side by side; a simulation
@@ -117,5 +118,6 @@ class ThreadParts:
     paused: threading.Event = field(default_factory=threading.Event)
     restore_listener: StateRestoreListener | None = None
     warming: set[str] = field(default_factory=set)
+    held_back: set[str] = field(default_factory=set)
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool

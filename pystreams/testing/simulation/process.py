@@ -111,6 +111,7 @@ class SimulatedProcess:
         self.told_to_end: StreamsError | None = None
         self._lives = 0
         self._warming: set[str] = set()
+        self._held_back: set[str] = set()
         self._broker = broker
         self.newcomer = False
         self.make_waiting_pool: Callable[[], Executor] = InlineExecutor
@@ -156,7 +157,7 @@ class SimulatedProcess:
         except SimulatedCrash:
             self._die()
             return
-        self._warming = set()
+        self._warming, self._held_back = set(), set()
         self.threads = [
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
@@ -300,6 +301,7 @@ class SimulatedProcess:
             recount=recount,
             shut_down=self._end,
             warming=self._warming,
+            held_back=self._held_back,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=self.make_waiting_pool,
         )

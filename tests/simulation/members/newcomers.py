@@ -65,6 +65,8 @@ def run_until_joined(
 
 def run_while_others_live(scene: Scene, *processes: SimulatedProcess, for_ms: int) -> None:
     """Let processes go on, while the sessions of those that stand still do not end."""
-    for _ in range(for_ms // 50):
+    clock = scene.application.clock
+    end_ms = clock.monotonic_ms() + for_ms
+    while clock.monotonic_ms() < end_ms:
         scene.application.broker.group.touch_all()
         scene.run(*processes, for_ms=50)

@@ -13,6 +13,7 @@ from pystreams import TopicPartition
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.testing.simulation.admin import SimulatedAdmin
+from tests.simulation.applications import running_tasks
 from tests.simulation.members.newcomers import (
     ENOUGH,
     JOINS,
@@ -188,6 +189,25 @@ def test_an_outage_that_is_longer_than_the_task_timeout_ends_no_warm_up(tmp_path
         scene.run(first, comes, for_ms=5000)
 
     assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+
+
+def test_a_process_with_little_to_restore_joins_though_its_group_can_not_be_looked_at_any_more(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"acceptable.recovery.lag": "100000"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    scene.run(first, for_ms=1500)
+    faults, no_answer = scene.application.faults, RetriableClientError("no answer")
+    faults.fail_next("describe_group", no_answer, after=1)
+    for _ in range(40):
+        faults.fail_next("describe_group", no_answer)
+    comes.start()
+    run_until_joined(scene, comes, first, most_ms=10_000)
+
+    assert faults.forget_scripted("describe_group")
+    scene.run(first, comes, for_ms=1000)
+    assert running_tasks(comes)
 
 
 def test_a_thread_without_tasks_that_can_not_look_spoils_no_warm_up_of_its_process(

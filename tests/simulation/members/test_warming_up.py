@@ -293,6 +293,31 @@ def test_each_member_that_dies_in_a_warm_up_is_waited_for(tmp_path: Path) -> Non
     assert len(running_tasks(comes)) == PARTITIONS // 2
 
 
+def test_a_member_that_dies_is_waited_for_though_it_was_silent_once_before(tmp_path: Path) -> None:
+    scene = scene_of(tmp_path, **{"consumer.session.timeout.ms": "40000"})
+    stays, dies = scene.process("p0"), scene.process("p2")
+    stays.start()
+    dies.start()
+    scene.run(stays, dies, for_ms=4000)
+    held_up(scene, is_held=True)
+    comes = scene.process("p1", newcomer=True)
+    run = partial(run_while_others_live, scene)
+    with capture_logs() as lines:
+        comes.start()
+        run(stays, dies, comes, for_ms=4000)
+        run(stays, comes, for_ms=12_000)  # It is at one long record.
+        run(stays, dies, comes, for_ms=15_000)
+        dies.crash()
+        run(stays, comes, for_ms=10_000)
+        held_up(scene, is_held=False)
+        run(stays, comes, for_ms=16_000)
+        assert not told(lines, JOINS)
+        scene.run(stays, comes, for_ms=45_000)
+
+    assert [line["why"] for line in told(lines, JOINS)] == ["warm"]
+    assert members(scene) == 2
+
+
 def test_no_thread_joins_while_another_one_of_its_process_waits_for_a_dead_member(
     tmp_path: Path,
 ) -> None:

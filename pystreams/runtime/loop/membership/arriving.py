@@ -51,14 +51,14 @@ _REBALANCE_MS = 1500
 
 
 class _Silence(NamedTuple):
-    """When a member was seen to be silent, with breaks shorter than a session.
+    """That a member was seen to be silent, with breaks shorter than a session.
 
     Attributes:
-        first_ms: At first.
-        last_ms: Most lately.
+        total_ms: For how long, without the breaks.
+        last_ms: When most lately.
     """
 
-    first_ms: float
+    total_ms: float
     last_ms: float
 
 
@@ -122,6 +122,8 @@ class Arrival:
             return
         if now_ms >= self._look_at_ms:
             self._is_free = self._look(now_ms)
+            held_back = self._parts.held_back
+            (held_back.discard if self._is_free else held_back.add)(self._name)
             now_ms = self._clock.monotonic_ms()  # Answers may have taken long.
             soon = self.warm_up.is_soon_known
             self._look_at_ms = now_ms + (_LOOK_SOON_MS if soon else _LOOK_EVERY_MS)
@@ -150,7 +152,8 @@ class Arrival:
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        due = bool(self._parts.warming) and now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
+        waits = bool(self._parts.warming or self._parts.held_back)
+        due = waits and now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
         asks = (watched and not self._is_free) or (due and group.settled)
         answered = asks and self._ask_who_is_silent(now_ms, group)
         foreign = of_another_topology(group.members, self._parts.plan.reads, ())
@@ -167,8 +170,6 @@ class Arrival:
         why = "another topology is in the group" if foreign else self._is_in_vain(now_ms)
         if free and why:
             self.warm_up.end(now_ms, why)
-        if not free:
-            self._parts.warming.add(self._name)  # Until the next look: threads join together.
         return free
 
     def _is_in_vain(self, now_ms: float) -> str:
@@ -200,7 +201,10 @@ class Arrival:
         self.warm_up.go_on(now_ms, answered=False)
         self._tell(now_ms, error)
         has_looked = now_ms - self._began_ms >= self._looking_ms
-        return self._is_free or (has_looked and not self._waits_for(now_ms))
+        free = self._is_free or (has_looked and not self._waits_for(now_ms))
+        if free and not self.warm_up.lasts:  # No look has come as far as to what is to come.
+            self._parts.warming.discard(self._name)
+        return free
 
     def _tell(self, now_ms: float, error: StreamsError) -> None:
         if self._has_seen and now_ms - self._failure_told_ms >= _TOLD_EVERY_MS:
@@ -243,7 +247,7 @@ class Arrival:
         return {
             member_id
             for member_id, silence in self._silences.items()
-            if silence.last_ms == self._answered_ms and now_ms - silence.first_ms < limit_ms
+            if silence.last_ms == self._answered_ms and silence.total_ms < limit_ms
         }
 
     def _note_silent(self, now_ms: float, group: GroupDescription) -> None:
@@ -256,15 +260,17 @@ class Arrival:
         moved_ms = self._signs.last_moved_ms
         ends = {at: range_.end for at, range_ in ranges.items()}
         silent = self._signs.look(now_ms, group.members, committed, ends)
+        since_ms = max(self._began_ms, self._answered_ms, now_ms - _COMMITTED_EVERY_MS)
         self._answered_ms = now_ms
         # One that works for long at each record is silent now and then, and is waited for once.
         limit_ms = self._parts.settings.membership.session_timeout_ms
         lately_ms = now_ms - max(limit_ms, 2 * _COMMITTED_EVERY_MS)
         before = {at: known for at, known in self._silences.items() if known.last_ms >= lately_ms}
-        new = _Silence(now_ms, now_ms)
+        new = _Silence(0.0, now_ms)
         now_silent = {at.member_id: before.get(at.member_id, new) for at in silent}
         self._silences = before | {
-            member_id: known._replace(last_ms=now_ms) for member_id, known in now_silent.items()
+            member_id: _Silence(known.total_ms + now_ms - since_ms, now_ms)
+            for member_id, known in now_silent.items()
         }
         # What waits for a dead member says nothing of others, which may have nothing to do.
         dead_ids = self._dead(now_ms) if self._signs.alive else set[str]()

@@ -171,7 +171,7 @@ class WarmUp:
         """Return whether to join, if nothing else is against it: it is warm, or waits in vain."""
         if self._is_stuck:
             self.end(now_ms, "a task comes no nearer to its end for task.timeout.ms")
-        if not self._joins_now and self._parts.warming:
+        if not self._joins_now and (self._parts.warming or self._parts.held_back):
             return False
         self.end(now_ms, "warm")
         return True
@@ -180,6 +180,7 @@ class WarmUp:
         """Note that the thread joins now, warm or not; it has to, else it would begin anew."""
         self._joins_now = True
         self._parts.warming.discard(self._name)
+        self._parts.held_back.discard(self._name)
         if not self.lasts:
             return
         self.lasts = False
