@@ -35,7 +35,8 @@ class Client:
         url: Where it is served: `http://host:port`, `https://...`, or `host:port` alone.
         token: What it asks for (`--http-token-file`), or None.
         tls: How its certificate is checked; as the system does it when None.
-        timeout_s: How long an answer may take (s).
+        timeout_s: How long each step of an answer may take (s): to connect, and until more of it
+            comes. An owner that `get` asks has as long for the whole of it; then the URL is asked.
         asks_owners: Whether `get` asks the process that has a key, as soon as answers have told
             which that is: by the scheme of the URL, at the address that this process gives for
             itself, and with the token. Where it does not answer, or has no answer, the URL is
@@ -59,6 +60,7 @@ class Client:
         self._url = _checked_url(url)
         self._headers = {} if token is None else {"Authorization": _checked_token(token)}
         self._connections = KeptConnections(timeout_s, tls)
+        self._timeout_s = timeout_s
         self._guess_s = min(_GUESS_S, timeout_s)
         self._owners: KnownOwners | None = None
         if asks_owners is not False:
@@ -244,10 +246,10 @@ class Client:
     def _guessed_at(
         self, url: str, path: str, asked: dict[str, Any]
     ) -> tuple[dict[str, Any], str | None]:
-        return self._asked_at(url, path, asked, self._guess_s)
+        return self._asked_at(url, path, asked, is_guess=True)
 
     def _asked_at(
-        self, url: str, path: str, asked: dict[str, Any], within_s: float | None = None
+        self, url: str, path: str, asked: dict[str, Any], *, is_guess: bool = False
     ) -> tuple[dict[str, Any], str | None]:
         """Return what is answered, and whom that process has asked for it, if it has."""
         given = {
@@ -257,7 +259,7 @@ class Client:
         }
         address = f"{url}{path}" + (f"?{urlencode(given, errors=UNDECODED)}" if given else "")
         try:
-            found, owner = self._answer_to(url, address, within_s)
+            found, owner = self._answer_to(url, address, is_guess=is_guess)
         except redirects.RedirectError as error:
             raise HttpQueryError(f"{url} {error}", status=error.status, answer={}) from None
         except (OSError, ValueError) as error:
@@ -271,10 +273,17 @@ class Client:
             raise HttpQueryError(f"{url} {_NO_APPLICATION}", answer={})
         return found, owner
 
-    def _answer_to(self, url: str, address: str, within_s: float | None) -> tuple[Any, str | None]:
-        connect_s = None if url == self._url else self._guess_s
+    def _answer_to(self, url: str, address: str, *, is_guess: bool) -> tuple[Any, str | None]:
+        is_owner = url != self._url
+        # An answer that comes byte by byte is never late by the time-out of a socket.
+        within_s = self._guess_s if is_guess else self._timeout_s if is_owner else None
         answer, place, was_told_token = redirects.ask(
-            self._connections, address, self._headers, connect_s, within_s
+            self._connections,
+            address,
+            self._headers,
+            self._guess_s if is_owner else None,
+            within_s,
+            ends_with_close=is_guess,
         )
         if 200 <= answer.status < 300:
             # Who was not trusted with the token does not say who is.

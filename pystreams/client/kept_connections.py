@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import os
 import select
 import socket
 import ssl
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ _KEPT_S = 10.0
 """Less than a server keeps a connection on which nothing is asked."""
 _CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _OWN_HEADERS = {"User-Agent": "pystreams"}
+_ANSWERED = contextlib.nullcontext()
 
 
 class HttpAnswer(NamedTuple):
@@ -80,7 +81,7 @@ class KeptConnections:
         self._through_proxies = through_proxies
         self._monotonic_s = monotonic_s
         self._waiting: _Waiting = {}
-        self._limited: _Waiting = {}
+        self._ending: _Waiting = {}
         self._closed = object()
         weakref.finalize(self, _close_all, self._waiting)
 
@@ -95,6 +96,7 @@ class KeptConnections:
         *,
         connect_timeout_s: float | None = None,
         within_s: float | None = None,
+        ends_with_close: bool = False,
     ) -> HttpAnswer:
         """Ask for something.
 
@@ -102,7 +104,9 @@ class KeptConnections:
             connect_timeout_s: How long each step to a connection may take (s): to the address, to
                 TLS; as long as those of an answer when None.
             within_s: How long all of it may take from the lookup of the name on (s), however many
-                steps there are; it ends with `close`, too. None: as long as its steps.
+                steps there are; those to a connection end by their own time. None: as long as its
+                steps.
+            ends_with_close: Whether `close` ends it: else it is answered.
 
         Raises:
             OSError: There is no answer, or not in time.
@@ -110,11 +114,12 @@ class KeptConnections:
         """
         closed = self._closed
         self._close_old()
+        until_s = None if within_s is None else time.monotonic() + within_s
         connection = self._taken(address)
         if connection is not None:
             try:
-                with self._ended(connection, within_s):
-                    answer = connection.get(target, headers)
+                with self._ended(connection) if ends_with_close else _ANSWERED:
+                    answer = connection.get(target, headers, until_s)
                 self._keep(connection, closed)
                 return answer
             except _CLOSED:
@@ -124,38 +129,28 @@ class KeptConnections:
         connection = _Connection(
             address, self._timeout_s, self._checking_tls, through_proxies=self._through_proxies
         )
-        with self._ended(connection, within_s):
-            connection.open(connect_timeout_s)
-            answer = connection.get(target, headers)
+        with self._ended(connection) if ends_with_close else _ANSWERED:
+            connection.open(connect_timeout_s, until_s)
+            answer = connection.get(target, headers, until_s)
         self._keep(connection, closed)
         return answer
 
     def close(self) -> None:
         """Close those that wait; those on which something is asked are not kept."""
+        # First: what is answered just now is not kept then.
         self._closed = object()
         _close_all(self._waiting)
-        for connection in list(self._limited):
+        for connection in list(self._ending):
             connection.end()
 
     @contextlib.contextmanager
-    def _ended(self, connection: _Connection, within_s: float | None) -> Iterator[None]:
-        """End what is asked over a connection after a time, or when all are closed."""
-        if within_s is None:
-            yield
-            return
-        # An answer that comes byte by byte is never late by the time-out of a socket.
-        timer = threading.Timer(within_s, connection.end)
-        timer.daemon = True
-        self._limited[connection] = True
+    def _ended(self, connection: _Connection) -> Iterator[None]:
+        """End what is asked over a connection when all are closed."""
+        self._ending[connection] = True
         try:
-            try:
-                timer.start()
-            except RuntimeError as error:  # There are too many threads, or Python is ending.
-                raise TimeoutError(str(error)) from error
             yield
         finally:
-            timer.cancel()
-            self._limited.pop(connection, None)
+            self._ending.pop(connection, None)
 
     def _checking_tls(self) -> ssl.SSLContext:
         """Return how certificates are checked; by default as no program has set it otherwise."""
@@ -168,8 +163,8 @@ class KeptConnections:
         return self._default_tls
 
     def _keep(self, connection: _Connection, closed: object) -> None:
-        """Keep a connection, which nobody ends any more, unless all were closed meanwhile."""
-        if closed is not self._closed or connection.is_ended:
+        """Keep a connection unless all were closed meanwhile."""
+        if closed is not self._closed:
             connection.close()
         elif connection.stays_open:
             connection.since_s = self._monotonic_s()
@@ -201,7 +196,7 @@ class _Connection:
 
     Attributes:
         is_answering: Whether the answer has begun: its headers have come.
-        is_ended: Whether another thread has ended what is asked over it.
+        is_ended: Whether another thread has ended what is asked over it, as it has closed all.
         since_s: When it began to wait, by the clock of who keeps it.
     """
 
@@ -217,6 +212,7 @@ class _Connection:
         self.is_answering = False
         self.since_s = 0.0
         self._process = os.getpid()
+        self._reading = _Reading()
         self.is_ended = False
         self._before_target = ""
         self._headers = _OWN_HEADERS
@@ -229,6 +225,8 @@ class _Connection:
             if is_secure
             else http.client.HTTPConnection(connected_to, timeout=timeout_s)
         )
+        # It must not hold on to this connection, which is closed as nobody has it any more.
+        self._http.response_class = self._reading.response  # type: ignore[assignment]
         if proxy is None:
             return
         if scheme == "https":
@@ -256,8 +254,13 @@ class _Connection:
         come.register(self._http.sock, select.POLLIN)
         return not come.poll(0)
 
-    def open(self, timeout_s: float | None) -> None:
-        """Connect, in as long as an answer may take when no time is given."""
+    def open(self, timeout_s: float | None, until_s: float | None) -> None:
+        """Connect, in as long as an answer may take when no time is given.
+
+        Args:
+            until_s: By when a proxy is to have answered, if there is such a time.
+        """
+        self._reading.until_s = until_s
         answer_s = self._http.timeout
         if timeout_s is not None:
             self._http.timeout = timeout_s
@@ -269,12 +272,21 @@ class _Connection:
         self._http.sock.settimeout(answer_s)
         if self.is_ended:
             self.close()
-            raise TimeoutError("it took too long to connect")
+            raise TimeoutError("all was closed meanwhile")
 
-    def get(self, target: str, headers: dict[str, str]) -> HttpAnswer:
-        """Ask over it; it is closed where that gives no answer."""
+    def get(self, target: str, headers: dict[str, str], until_s: float | None) -> HttpAnswer:
+        """Ask over it; it is closed where that gives no answer.
+
+        Args:
+            until_s: By when it is to be answered (`time.monotonic`); None: each step has its time.
+        """
         self.is_answering = False
+        self._reading.until_s = until_s
         try:
+            if until_s is not None:
+                _set_time_left(self._http.sock, until_s)
+            elif self._http.sock.gettimeout() != self._http.timeout:
+                self._http.sock.settimeout(self._http.timeout)
             self._http.request(
                 "GET", f"{self._before_target}{target}", headers={**self._headers, **headers}
             )
@@ -301,6 +313,51 @@ class _Connection:
 
     def close(self) -> None:
         self._http.close()
+
+
+class _Reading:
+    """Reads a connection's answers.
+
+    Attributes:
+        until_s: By when one is to be read to its end; None: each step has the socket's time.
+    """
+
+    until_s: float | None = None
+
+    def response(self, connected: socket.socket, *of: Any, **by: Any) -> http.client.HTTPResponse:
+        """Return an answer that is to be read."""
+        response = http.client.HTTPResponse(connected, *of, **by)
+        if self.until_s is not None:
+            steps = _Steps(connected, response.fp.detach(), self.until_s)
+            response.fp = io.BufferedReader(steps)
+        return response
+
+
+class _Steps(io.RawIOBase):
+    """Reads as much as there is, step by step, until a time: one that drips has no more steps."""
+
+    def __init__(self, connected: socket.socket, read: io.RawIOBase, until_s: float) -> None:
+        self._connected = connected
+        self._read = read
+        self._until_s = until_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        _set_time_left(self._connected, self._until_s)
+        return self._read.readinto(buffer)
+
+    def close(self) -> None:
+        self._read.close()
+        super().close()
+
+
+def _set_time_left(connected: socket.socket, until_s: float) -> None:
+    left_s = until_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    connected.settimeout(left_s)
 
 
 _Waiting = dict[_Connection, bool]

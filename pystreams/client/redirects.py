@@ -44,13 +44,16 @@ def ask(
     secrets: dict[str, str],
     connect_timeout_s: float | None = None,
     within_s: float | None = None,
+    *,
+    ends_with_close: bool = False,
 ) -> Followed:
     """Ask at an address, and at those that its answers send on to.
 
     Args:
         secrets: Headers for nobody else.
         connect_timeout_s: How long a connection may take (s); as long as an answer when None.
-        within_s: How long each connection may take to its whole answer (s), if it is limited.
+        within_s: How long each address may take to its whole answer (s), if that is limited.
+        ends_with_close: Whether it ends as the connections are closed.
 
     Raises:
         RedirectError: They send on to another kind of address, or again and again.
@@ -70,6 +73,7 @@ def ask(
             secrets if may_know else {},
             connect_timeout_s=connect_timeout_s,
             within_s=within_s,
+            ends_with_close=ends_with_close,
         )
         if answer.status not in _SENDS_ON or answer.location is None:
             return Followed(answer, asked.netloc, may_know)

@@ -122,6 +122,26 @@ def in_between(place: str | None = None) -> Iterator[ScriptedServer]:
         yield found
 
 
+@contextlib.contextmanager
+def trickling(port: int = 0) -> Iterator[tuple[str, threading.Thread]]:
+    """Answer one connection byte by byte; give where, and what does so until it is ended."""
+    done = threading.Event()
+
+    def trickle(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            while not done.wait(0.05):
+                connection.send(b"H")
+
+    with socket.create_server(("127.0.0.1", port)) as owner:
+        thread = threading.Thread(target=trickle, args=(owner,), daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{owner.getsockname()[1]}", thread
+        finally:
+            done.set()
+
+
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):

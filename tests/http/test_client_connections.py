@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -141,18 +142,37 @@ def test_what_is_ended_over_a_connection_that_has_waited_is_not_asked_again(ende
         address = Address("http", server.url.removeprefix("http://"))
         kept = KeptConnections(DEADLINE_S, None)
         kept.get(address, "/", {})
-        within_s = 0.2 if ended_by == "time" else DEADLINE_S
+        limit = {"within_s": 0.2} if ended_by == "time" else {"ends_with_close": True}
         with ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(kept.get, address, "/slow", {}, within_s=within_s)
+            answer = pool.submit(kept.get, address, "/slow", {}, **limit)
             if ended_by == "close":
                 wait_until(lambda: len(server.asked) == 2, "it is asked")
                 kept.close()
             wait_until(lambda: answer.done() or len(server.asked) > 2, "it is ended")
             let_go.set()
-            with pytest.raises(ConnectionError):
+            with pytest.raises(TimeoutError if ended_by == "time" else ConnectionError):
                 answer.result(DEADLINE_S)
         wait_until(lambda: server.opened == 0, "closed")
         assert [asked.target for asked in server.asked] == ["/", "/slow"]
+
+
+def test_the_time_that_one_question_has_says_nothing_of_the_next_over_its_connection() -> None:
+    is_over = time.monotonic() + DEADLINE_S
+
+    def slow(asked: Asked) -> bytes:
+        if asked.target == "/slow":
+            wait_until(lambda: time.monotonic() > is_over, "the first one's time is over")
+        return told(asked)
+
+    with scripted(slow) as server:
+        address = Address("http", server.url.removeprefix("http://"))
+        kept = KeptConnections(DEADLINE_S, None)
+        kept.get(address, "/", {})
+        kept.get(address, "/quick", {}, within_s=1)
+        is_over = time.monotonic() + 1
+        kept.get(address, "/slow", {})
+        kept.close()
+        assert [asked.connection for asked in server.asked] == [1, 1, 1]
 
 
 def test_threads_get_each_its_own_answers_over_few_connections() -> None:
@@ -214,7 +234,7 @@ def test_connections_to_addresses_that_are_asked_no_more_are_closed_as_others_ar
 
 
 def test_a_connection_that_comes_back_as_all_are_closed_is_closed_as_well() -> None:
-    times: list[Callable[[], None]] = [lambda: None, lambda: kept.close()]
+    times: list[Callable[[], None]] = [lambda: None]
 
     def closing() -> float:
         """Close as it is noted since when a connection waits: then it is about to be kept."""
@@ -224,6 +244,7 @@ def test_a_connection_that_comes_back_as_all_are_closed_is_closed_as_well() -> N
 
     with scripted(told) as server:
         kept = KeptConnections(DEADLINE_S, None, monotonic_s=closing)
+        times.append(kept.close)
         kept.get(Address("http", server.url.removeprefix("http://")), "/", {})
         assert times == []
         wait_until(lambda: server.opened == 0, "closed")

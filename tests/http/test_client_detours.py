@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pystreams import KafkaStreams
 from pystreams.client import Client, HttpQueryError
+from pystreams.client.kept_connections import Address, KeptConnections
 from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.waiting import DEADLINE_S
 from tests.http.conftest import certificate_of
 from tests.http.scripted_application import TEXTS, by_text, check, running
-from tests.http.scripted_server import Asked, as_json, in_between, scripted, sent_on
+from tests.http.scripted_server import Asked, as_json, in_between, scripted, sent_on, trickling
 
 
 def told(asked: Asked) -> bytes:
@@ -167,3 +170,16 @@ def test_a_proxy_that_speaks_no_http_is_told_without_its_password(
     with pytest.raises(HttpQueryError, match=r"socks5 proxy .*set http_proxy to") as why:
         Client("http://orders.example").status()
     assert "hidden" not in str(why.value)
+
+
+def test_a_proxy_that_answers_byte_by_byte_is_not_waited_for_longer_than_its_owner(
+    no_proxies: pytest.MonkeyPatch,
+) -> None:
+    with ThreadPoolExecutor(1) as pool, trickling() as (place, proxy):
+        no_proxies.setenv("https_proxy", f"http://{place}")
+        kept = KeptConnections(DEADLINE_S, ssl.create_default_context())
+        asked = pool.submit(kept.get, Address("https", "a.example:1"), "/", {}, within_s=0.5)
+        proxy.join(DEADLINE_S / 10)
+        assert not proxy.is_alive()
+        with pytest.raises(TimeoutError):
+            asked.result(DEADLINE_S)

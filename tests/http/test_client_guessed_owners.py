@@ -18,7 +18,7 @@ from pystreams.client.owner_choice import owner_choice
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import certificate_of
 from tests.http.scripted_application import TEXTS, answer, by_text, check, compared, running
-from tests.http.scripted_server import Answer, Asked, Last, scripted
+from tests.http.scripted_server import Answer, Asked, Last, scripted, trickling
 from tests.ports import ports_in_a_row
 
 NEVER_S = 3600.0
@@ -137,26 +137,29 @@ def test_an_owner_that_takes_no_connection_costs_no_answer() -> None:
 
 
 def test_an_owner_that_answers_byte_by_byte_is_not_waited_for() -> None:
-    done = threading.Event()
+    with (
+        trickling() as (place, owner),
+        scripted(values_of(place)) as server,
+        Client(server.url, timeout_s=NEVER_S) as client,
+    ):
+        in_threads(lambda: check_one(client))
+        owner.join(DEADLINE_S)  # The connection is ended, and not kept for ever.
+        assert not owner.is_alive()
 
-    def trickle(listening: socket.socket) -> None:
-        connection, _ = listening.accept()
-        with connection, contextlib.suppress(OSError):
-            while not done.wait(0.05):
-                connection.send(b"H")
 
-    with socket.create_server(("127.0.0.1", 0)) as owner:
-        thread = threading.Thread(target=trickle, args=(owner,))
-        thread.start()
-        place = f"127.0.0.1:{owner.getsockname()[1]}"
-        with (
-            scripted(values_of(place)) as server,
-            Client(server.url, timeout_s=NEVER_S) as client,
-        ):
+def test_an_owner_that_has_answered_and_then_does_so_byte_by_byte_is_waited_for_in_all_once() -> (
+    None
+):
+    (port,) = ports_in_a_row(1)
+    place = f"127.0.0.1:{port}"
+    with scripted(values_of(place)) as server, Client(server.url, timeout_s=3) as client:
+        with scripted(values_of(""), port=port) as owner:
+            check_one(client)
+            assert len(owner.asked) > 1
+        with trickling(port) as (_, trickle):
             in_threads(lambda: check_one(client))
-            thread.join(DEADLINE_S)  # The connection is ended, and not kept for ever.
-            assert not thread.is_alive()
-        done.set()
+            trickle.join(DEADLINE_S)
+            assert not trickle.is_alive()
 
 
 def test_no_answer_waits_for_an_owner_that_is_compared() -> None:
