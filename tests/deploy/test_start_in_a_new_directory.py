@@ -93,10 +93,20 @@ class Group:
         topics = self._app.broker.partition_counts()
         self.admin.delete_topics([topic for topic in topics if topic.endswith("-changelog")])
 
-    def reset(self, code: str, directory: str) -> None:
+    def reset(self, code: str, directory: str) -> list[str]:
+        """Reset it with a version, and return what that has told."""
         plan = TopologyPlan(topology_of(code), "app")
         reset = ApplicationReset("app", plan, self.admin, self._root / directory)
-        reset.execute(reset.look(), with_orphans=False, new_offsets=None, told=lambda _: None)
+        told: list[str] = []
+        reset.execute(reset.look(), with_orphans=False, new_offsets=None, told=told.append)
+        return told
+
+    def rows(self, topic: str) -> int:
+        if topic not in self._app.broker.partition_counts():
+            return 0
+        at = TopicPartition(topic, 0)
+        held = self.admin.offset_ranges([at])[at]
+        return held.high_watermark - held.beginning
 
     def _prepare(self, plan: TopologyPlan, states: StateDirectory) -> InputTopics:
         broker = self._app.broker
@@ -166,6 +176,26 @@ def test_after_a_reset_it_starts(group: Group) -> None:
     group.reset(LONGER, "elsewhere")
 
     assert group.start(LONGER, "elsewhere") == []
+
+
+@pytest.mark.parametrize("known_by", ["group", "directory"])
+def test_a_reset_tells_which_changelogs_of_former_stores_it_leaves_and_how_to_be_rid_of_them(
+    group: Group, known_by: str
+) -> None:
+    group.run(windowed(TUMBLING), "first", noting=known_by == "group")
+    renamed = COUNT.replace("counts", "others")
+    group.run(renamed, "first", noting=known_by == "group")
+
+    told = group.reset(renamed, "first" if known_by == "directory" else "elsewhere")
+
+    (left,) = [line for line in told if "app-counts-changelog" in line]
+    assert "app-counts-changelog (of store 'counts', which an earlier version had)" in left
+    command = "pystreams topics delete app-counts-changelog"
+    assert f"`{command} -c bootstrap.servers=HOST:PORT --execute`" in left
+    assert group.rows("app-counts-changelog") == 1
+    group.admin.delete_topics(command.split()[3:])
+    assert group.start(LONGER, "anywhere") == []
+    assert group.rows("app-counts-changelog") == 0
 
 
 def test_a_store_whose_changelog_is_empty_is_told(group: Group) -> None:

@@ -7,7 +7,8 @@ finished by the next one. The mark keeps the application from starting in betwee
 
 Deleted are the topics that the topology at hand has, no more: the names of another application may
 begin alike (`shop` and `shop-eu`), so that what merely looks like this one's is only told, or
-deleted on request.
+deleted on request. What the group has noted of earlier versions goes, though, with its offsets: so
+which changelogs stay is told.
 
 Source: Kafka's `StreamsResetter`. Differs: it deletes all topics whose names look like it, and
 leaves local state to `KafkaStreams.cleanUp`.
@@ -31,7 +32,8 @@ from pystreams.runtime.cluster.committed_offsets import (
 )
 from pystreams.runtime.cluster.reset_mark import RESETTING
 from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids
-from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
+from pystreams.runtime.cluster.topology_note import noted_topologies
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, read_fingerprint
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import topics_of
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -39,8 +41,9 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 NewOffsets = Callable[[AdminPort, Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 """Returns where partitions are to be read from."""
 
+_CHANGELOG_ENDING = "-changelog"
 _INTERNAL_ENDINGS = (
-    "-changelog",
+    _CHANGELOG_ENDING,
     "-repartition",
     "-subscription-registration-topic",
     "-subscription-response-topic",
@@ -62,6 +65,8 @@ class ResetPlan:
         others: Committed partitions of topics that exist, and that an earlier version has read.
         internal_topics: Topics of the topology, and of no other application.
         orphans: Topics that look like the application's, and are not of this topology.
+        changelogs: Those of them that are changelogs, with the store of an earlier version that the
+            group or the directory has noted for one; "" where it is not known whose it is.
         directory: The application's state directory on this machine.
         tasks: Tasks with state there.
     """
@@ -72,8 +77,28 @@ class ResetPlan:
     others: list[TopicPartition]
     internal_topics: list[str]
     orphans: list[str]
+    changelogs: Mapping[str, str]
     directory: Path
     tasks: list[TaskId]
+
+    def told_of_changelogs(self) -> str:
+        """Return what follows where orphans stay, as a sentence; "" where nothing does."""
+        if not self.changelogs:
+            return ""
+        known = [topic for topic, store in self.changelogs.items() if store]
+        named = [
+            f"{topic} (of store {store!r}, which an earlier version had)" if store else topic
+            for topic, store in self.changelogs.items()
+        ]
+        which = "these" if len(known) == len(named) else "those that are this application's"
+        command = f"pystreams topics delete {' '.join(known or ['NAME'])}"
+        return (
+            f"changelogs stay: {', '.join(named)}. The reset forgets which stores earlier versions "
+            "had: a later version with a store of such a name goes on with the rows in it, and "
+            f"neither `pystreams check` nor its start tells. So delete {which} before the next "
+            f"start: `{command} -c bootstrap.servers=HOST:PORT --execute` (or with --config FILE, "
+            "or --dev)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +130,15 @@ class ApplicationReset:
         own = self._own_topics()
         sources = self._sources(counts, committed)
         existing = (each for each in committed if each.partition < counts.get(each.topic, 0))
+        orphans = [topic for topic in sorted(counts) if self._looks_own(topic, own)]
         return ResetPlan(
             members=members,
             committed=committed,
             sources=sources,
             others=sorted(set(existing) - set(sources)),
             internal_topics=sorted(own & counts.keys()),
-            orphans=[topic for topic in sorted(counts) if self._looks_own(topic, own)],
+            orphans=orphans,
+            changelogs=self._changelogs(orphans, committed, directory),
             directory=directory,
             tasks=tasks_in(directory) if directory.is_dir() else [],
         )
@@ -147,6 +174,8 @@ class ApplicationReset:
                 "topology, or delete all of them with --orphans"
             )
         offsets = {} if new_offsets is None else new_offsets(self.admin, found.sources)
+        if not with_orphans and (left := found.told_of_changelogs()):
+            told(left)  # Before anything is done: a reset that is cut off has forgotten it.
         marks = {
             partition: CommittedOffset(
                 found.committed[partition].next_offset if partition in found.committed else 0,
@@ -187,6 +216,23 @@ class ApplicationReset:
         begins = topic.startswith(f"{self.application_id}-")
         internal = topic.endswith(_INTERNAL_ENDINGS) or _FOREIGN_KEY_TOPIC.fullmatch(topic)
         return bool(begins and internal and topic not in own)
+
+    def _changelogs(
+        self,
+        orphans: Sequence[str],
+        committed: Mapping[TopicPartition, CommittedOffset],
+        directory: Path,
+    ) -> dict[str, str]:
+        noted = [each.fingerprint().fingerprint for each in noted_topologies(committed)]
+        noted.append(read_fingerprint(directory / FINGERPRINT_FILE))
+        stores = {
+            f"{self.application_id}-{store}{_CHANGELOG_ENDING}": store
+            for fingerprint in noted
+            if fingerprint is not None
+            for store in (*fingerprint["former_stores"], *fingerprint["stores"])
+        }
+        changelogs = (topic for topic in orphans if topic.endswith(_CHANGELOG_ENDING))
+        return {topic: stores.get(topic, "") for topic in changelogs}
 
     def _sources(
         self, counts: Mapping[str, int], committed: Mapping[TopicPartition, CommittedOffset]
