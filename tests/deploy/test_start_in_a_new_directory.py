@@ -263,6 +263,30 @@ def test_a_directory_that_knows_an_outdated_version_is_refused_likewise(
     assert group.start(longest, "away") == [("counts", "wrong results")]
 
 
+def _former_store_that_was_away(group: Group, *, by: str) -> None:
+    """Let `counts` change while a directory is away, and go before that directory is back."""
+    gone = COUNT.replace("counts", "others")
+    group.run(windowed(TUMBLING), "away")
+    group.reset(LONGER, "first")
+    group.lose_changelogs()
+    group.run(LONGER, "first")
+    if by == "first":
+        group.run(gone, "first")
+    group.run(gone, "away")
+
+
+@pytest.mark.parametrize("by", ["first", "away"])
+@pytest.mark.parametrize("directory", ["away", "elsewhere"])
+def test_what_the_group_knows_of_a_former_store_wins_over_a_directory_that_was_away(
+    group: Group, directory: str, by: str
+) -> None:
+    _former_store_that_was_away(group, by=by)
+
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(windowed(TUMBLING), directory)
+    assert ("counts", Verdict.UNSURE.value) in group.start(LONGER, directory)
+
+
 def test_a_rollback_in_a_directory_that_knows_the_version_is_told(group: Group) -> None:
     group.run(LONGER, "away")
     group.reset(LONGER, "first")

@@ -130,7 +130,7 @@ def test_stores_that_the_directory_and_the_group_know_of_are_told() -> None:
     )
     note = FingerprintNote.of(
         shared({**second, "former_stores": third["stores"]}), limits(AS_KAFKA)
-    ).after(shared(first))
+    ).after([shared(first)])
 
     assert sorted(note.fingerprint["former_stores"]) == ["first", "third"]
 
@@ -220,7 +220,7 @@ def test_a_store_that_left_last_is_told_behind_very_many_that_left_before() -> N
     left = fingerprint(counting(300))["stores"]
     group = {**fingerprint(COUNT.replace("counts", "latest")), "former_stores": left}
 
-    note = FingerprintNote.of(shared(fingerprint(COUNT)), limits(AS_KAFKA)).after(shared(group))
+    note = FingerprintNote.of(shared(fingerprint(COUNT)), limits(AS_KAFKA)).after([shared(group)])
 
     key = f"pystreams-topology {group['digest']} 1 0 0"
     told, _ = found_in(encode_partition_time(5, note.added(encode_entries([key]), {})))
@@ -384,7 +384,7 @@ def test_whatever_somebody_has_written_for_the_group_can_be_compared_or_is_taken
             for new in versions:
                 for each in compare(found, new).judgements:
                     assert each.in_words().encode()
-            assert note.after(found).entries
+            assert note.after([found]).entries
     assert unread
 
 

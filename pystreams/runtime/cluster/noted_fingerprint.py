@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from pystreams.deploy.fingerprint import Fingerprint, former_stores
+from pystreams.deploy.fingerprint import Facts, Fingerprint
 from pystreams.deploy.fingerprint_shape import is_fingerprint
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import (
@@ -84,15 +84,24 @@ class FingerprintNote:
         room = max(min(_CHARACTERS_MAX, *known) - _SPARE_CHARACTERS, 0)
         return cls(fingerprint, room, _entries_of(fingerprint, room))
 
-    def after(self, former: Fingerprint | None) -> Self:
-        """Return it with the stores that the topology before has left, as the group tells.
+    def after(self, before: Sequence[Fingerprint], since: Sequence[Fingerprint] = ()) -> Self:
+        """Return it with the stores that topologies before have left, as the group tells.
 
-        A state directory that is new knows of none.
+        What was known last of a store counts. A state directory that is new knows of none.
+
+        Args:
+            before: Those that the state directory has known of, the oldest first.
+            since: Those that ran while it was away, likewise.
         """
-        if former is None:
+        if not before and not since:
             return self
-        left = former_stores(former, self.fingerprint)
-        left.update(self.fingerprint["former_stores"])
+        own = self.fingerprint["former_stores"]
+        left: dict[str, Facts] = {}
+        for stores in (*map(_all_stores, before), own, *map(_all_stores, since)):
+            for name in stores:
+                left.pop(name, None)
+            left.update(stores)
+        left = {name: left[name] for name in left if name not in self.fingerprint["stores"]}
         fingerprint = {**self.fingerprint, "former_stores": left}
         entries = _entries_of(fingerprint, self.room_characters)
         return replace(self, fingerprint=fingerprint, entries=entries)
@@ -162,6 +171,10 @@ def _why_not(entries: Sequence[str], *, committed: bool) -> str:
         f"an earlier pystreams has committed, or not all brokers have told it their {LIMIT_SETTING}"
         " (its user may ask with DESCRIBE_CONFIGS on the cluster)"
     )
+
+
+def _all_stores(fingerprint: Fingerprint) -> dict[str, Facts]:
+    return {**fingerprint["former_stores"], **fingerprint["stores"]}
 
 
 def _entries_of(fingerprint: Fingerprint, room_characters: int) -> tuple[str, ...]:

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Self
 
+from pystreams.deploy.fingerprint import Fingerprint
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, entries_of
 from pystreams.runtime.cluster.noted_fingerprint import (
@@ -41,20 +43,23 @@ class TopologyNote:
         standby_replicas: Its `num.standby.replicas`.
         fingerprint: What the digest is of, which one task of each sub-topology notes; None to note
             nothing of it.
+        known: The digest of the topology that the state directory knew before; "" for none.
     """
 
     digest: str
     started_ms: int
     standby_replicas: int
     fingerprint: FingerprintNote | None = None
+    known: str = ""
 
     def after(self, noted: Sequence[NotedTopology]) -> Self:
         """Return it as it is to be noted behind what a group has noted, the last start first."""
         fingerprint = self.fingerprint
         if fingerprint is None:
             return self
-        for each in noted:
-            fingerprint = fingerprint.after(each.fingerprint().fingerprint)
+        since = started_since(self.known, noted)
+        before = noted[len(since) :]
+        fingerprint = fingerprint.after(_told_by(before), _told_by(since))
         return replace(self, fingerprint=fingerprint)
 
     def keys_to_note(self, plan: TopologyPlan, topic: str) -> list[str]:
@@ -89,6 +94,21 @@ class NotedTopology:
     def fingerprint(self) -> FoundFingerprint:
         """Return what the digest is of, or why the group does not tell."""
         return found_fingerprint(self.first_tasks)
+
+
+def started_since(digest: str, noted: Sequence[NotedTopology]) -> list[NotedTopology]:
+    """Return those that were started after the topology of a digest; all, if it is not there.
+
+    Args:
+        noted: The last start first.
+    """
+    return list(takewhile(lambda each: each.digest != digest, noted))
+
+
+def _told_by(noted: Sequence[NotedTopology]) -> list[Fingerprint]:
+    """Return what topologies have told of what they keep, the oldest first."""
+    told = (each.fingerprint().fingerprint for each in reversed(noted))
+    return [fingerprint for fingerprint in told if fingerprint is not None]
 
 
 def _is_number(text: str) -> bool:

@@ -108,7 +108,13 @@ class EarlierTopology:
     def note(self, now_ms: int, standby_replicas: int, admin: AdminPort) -> TopologyNote:
         """Return what the group is to note of the topology that runs, of which all is learnt."""
         fingerprint = FingerprintNote.of(shared(self._running), admin.broker_setting)
-        return TopologyNote(self._running["digest"], now_ms, standby_replicas, fingerprint)
+        return TopologyNote(
+            self._running["digest"],
+            now_ms,
+            standby_replicas,
+            fingerprint,
+            known=(self._kept or {}).get("digest", ""),
+        )
 
     def learn(self, partitions: PartitionPlan) -> None:
         """Take what only a broker knows of the topology that is to run."""
@@ -124,8 +130,12 @@ class EarlierTopology:
             StateDirectoryError: The file can't be written.
         """
         text = self._running
-        if self._last is not None and self._last.compared_with:
-            text = {**text, "compared_with": self._last.compared_with}
+        if self._last is not None:
+            former = text["former_stores"].items()
+            known = {name: facts for name, facts in former if name not in self._last.outdated}
+            text = {**text, "former_stores": known}
+            if self._last.compared_with:
+                text["compared_with"] = self._last.compared_with
         if text == self._kept:
             return
         try:

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pystreams.deploy.comparison import compare
-from pystreams.deploy.fingerprint import Fingerprint, comparable
+from pystreams.deploy.fingerprint import Facts, Fingerprint, comparable
 from pystreams.deploy.shared_fingerprint import with_shared_serdes
 from pystreams.deploy.verdicts import Judgement, Verdict
 from pystreams.errors import TopologyError
 from pystreams.ids import all_partitions
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.topology_note import NotedTopology
+from pystreams.runtime.cluster.topology_note import NotedTopology, started_since
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -39,6 +39,8 @@ class LastTopology:
     Attributes:
         compared_with: Which one it was compared with last, in this start or an earlier one, by its
             digest and when it was started (ms); "" for none.
+        outdated: Stores with a changelog that have changed while the directory was away: what it
+            knows of them counts no more, once they are gone.
     """
 
     def __init__(
@@ -54,7 +56,11 @@ class LastTopology:
         self._starting: Fingerprint = with_shared_serdes(fingerprint)
         known = kept or {}
         self._kept_digest = known.get("digest")
-        self._kept_stores = {*known.get("stores", ()), *known.get("former_stores", ())}
+        self._kept_stores: dict[str, Facts] = {
+            **known.get("former_stores", {}),
+            **known.get("stores", {}),
+        }
+        self.outdated: set[str] = set()
         self.compared_with = str(known.get("compared_with", ""))
 
     def compare(self, noted: Sequence[NotedTopology]) -> None:
@@ -67,6 +73,7 @@ class LastTopology:
             TopologyError: A store would give wrong results, and nothing would show it.
             RetriableClientError: No answer in time.
         """
+        self._find_outdated(noted)
         if not noted or noted[0].digest == self._digest:
             return
         last = noted[0]
@@ -74,6 +81,18 @@ class LastTopology:
         if not (self._is_known and which == self.compared_with):
             self._compare(noted)
         self.compared_with = which
+
+    def _find_outdated(self, noted: Sequence[NotedTopology]) -> None:
+        latest: dict[str, Facts] = {}
+        for each in reversed(started_since(str(self._kept_digest), noted)):
+            if (told := each.fingerprint().fingerprint) is not None:
+                latest.update({**told["former_stores"], **told["stores"]})
+        for name in latest.keys() & self._kept_stores.keys():
+            here, elsewhere = self._kept_stores[name], latest[name]
+            # Rows without a changelog are on this disk alone, as the directory knows them.
+            in_changelog = here["logged"] and elsewhere["logged"]
+            if in_changelog and _kept_of(here) != _kept_of(elsewhere):
+                self.outdated.add(name)
 
     @property
     def _is_known(self) -> bool:
@@ -146,6 +165,12 @@ class LastTopology:
             digest=self._digest,
             former_digest=digest,
         )
+
+
+def _kept_of(facts: Facts) -> Facts:
+    """Return what is to be known of a store's rows, as a group tells it."""
+    shared = with_shared_serdes(facts)
+    return {key: shared[key] for key in shared.keys() - {"declared", "partitions"}}
 
 
 def told_fields(judged: Judgement) -> dict[str, str]:
