@@ -6,12 +6,14 @@ also compared with what the group has noted (`cluster.topology_note`), before an
 
 Refused is what is certain to be wrong: the changelog has records of a store that would take them
 for something else. Where the directory knows the very topology that starts, somebody has said so,
-or goes back to it, and is told. All else is told, too.
+or goes back to it, and is told. All else is told, too, but for wrong results of a store that has no
+rows to be restored: nothing can be wrong there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pystreams.deploy.comparison import compare
@@ -24,6 +26,8 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.topology_note import NotedTopology, started_since
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_TOLD = (Verdict.WRONG, Verdict.EMPTY, Verdict.UNSURE)
 
 _log = get_logger("pystreams.topics")
 
@@ -111,11 +115,12 @@ class LastTopology:
     def _tell_or_refuse(self, last: str, digest: str, former: Fingerprint) -> None:
         """Go by what a topology has noted: the last one, or one before, if the last has nothing."""
         found = compare(former, self._starting)
-        judgements = found.of(Verdict.WRONG, Verdict.EMPTY, Verdict.UNSURE)
+        judgements = found.of(*_TOLD)
         if self._kept_digest in (last, digest):
             judgements = [judged for judged in judgements if self._is_unknown(judged)]
+        judgements = [self._as_the_rows_are(judged) for judged in judgements]
         wrong = [judged for judged in judgements if judged.verdict is Verdict.WRONG]
-        certain = [judged for judged in wrong if self._restores_rows_of(former, judged.name)]
+        certain = [judged for judged in wrong if self._has_same_changelog(former, judged.name)]
         if certain and not self._is_known:
             told = "\n".join(f"  {judged.in_words()}" for judged in certain)
             group = self._plan.application_id
@@ -131,6 +136,8 @@ class LastTopology:
                 f"what else would happen. {how_to_take_the_rows(self._file)}"
             )
         for judged in judgements:
+            if judged.verdict not in _TOLD:
+                continue
             _log.warning("the topology has changed", former_digest=digest, **told_fields(judged))
 
     def _is_unknown(self, judged: Judgement) -> bool:
@@ -141,17 +148,30 @@ class LastTopology:
         stores = self._starting["stores"].keys() - self._kept_stores
         return judged.kind == "store" and judged.name in stores
 
-    def _restores_rows_of(self, former: Fingerprint, store: str) -> bool:
-        """Return whether it is certain to get rows that a store had."""
-        had = {**former["former_stores"], **former["stores"]}.get(store)
-        has = self._starting["stores"].get(store)
-        if had is None or has is None or not (had["logged"] and has["logged"]):
-            return False  # They have no changelog in common.
-        changelog = self._plan.changelog_topic(store)
+    def _as_the_rows_are(self, judged: Judgement) -> Judgement:
+        """Return a judgement without wrong results where no row comes that could make them."""
+        if judged.verdict is not Verdict.WRONG or self._restores_rows(judged.name):
+            return judged
+        others = tuple(each for each in judged.findings if each.verdict is not Verdict.WRONG)
+        return replace(judged, findings=others)
+
+    def _restores_rows(self, store: str) -> bool:
+        """Return whether there are records in the topic that a store is restored from, if any."""
+        facts = self._starting["stores"][store]
+        if facts["restored_from"] is not None:
+            topic = self._plan.topic_name(facts["restored_from"])
+        elif facts["logged"]:
+            topic = self._plan.changelog_topic(store)
+        else:
+            return False
         counts = self._admin.partition_counts()
-        partitions = all_partitions([changelog] if changelog in counts else [], counts)
+        partitions = all_partitions([topic] if topic in counts else [], counts)
         held = self._admin.offset_ranges(partitions).values()
         return any(found.beginning < found.high_watermark for found in held)
+
+    def _has_same_changelog(self, former: Fingerprint, store: str) -> bool:
+        had = {**former["former_stores"], **former["stores"]}[store]
+        return bool(had["logged"] and self._starting["stores"][store]["logged"])
 
     def _tell_without(self, digest: str) -> None:
         if not comparable(digest, self._digest):
