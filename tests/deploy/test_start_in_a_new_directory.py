@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from structlog.testing import capture_logs
 from pystreams import StreamsConfig
 from pystreams.cli.commands.development.describe import describe
 from pystreams.deploy.verdicts import Verdict
-from pystreams.errors import TopologyError
+from pystreams.errors import RetriableClientError, TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.cluster.topology_note import noted_topologies
 from pystreams.runtime.maintenance.application_reset import ApplicationReset
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
+from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.runtime.topics.internal_topic_ids import InternalTopicIds
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
 from pystreams.topology.plan.partition_plan import plan_partitions
@@ -107,6 +110,10 @@ class Group:
         reset.execute(reset.look(), with_orphans=False, new_offsets=None, told=told.append)
         return told
 
+    def fail_next(self, call: str, why: str) -> None:
+        """Let the next call of the brokers have no answer in time."""
+        self._app.faults.fail_next(call, RetriableClientError(why))
+
     def rows(self, topic: str) -> int:
         if topic not in self._app.broker.partition_counts():
             return 0
@@ -125,7 +132,8 @@ class Group:
         note = earlier.note(self._starts, 0, self.admin)
         last = earlier.last_topology(self.admin)
         topics = InputTopics(plan, self.admin, "", note, last, exactly_once=False)
-        topics.prepare(broker.partition_counts())
+        internal = InternalTopicIds(plan, self.admin)
+        TopicWatch(topics, internal, broker.partition_counts, threading.Event()).prepare()
         earlier.keep()
         return topics
 
@@ -186,6 +194,24 @@ def test_after_a_reset_it_starts(group: Group) -> None:
     group.reset(LONGER, "elsewhere")
 
     assert group.start(LONGER, "elsewhere") == []
+
+
+def test_a_refusal_that_waits_for_the_leader_of_a_changelog_says_so(group: Group) -> None:
+    group.run(windowed(TUMBLING), "first")
+    group.fail_next("topic_ids", "topic ids: no answer")
+    group.fail_next("offset_ranges", "offsets of app-counts-changelog-0: no answer")
+
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(LONGER, "elsewhere")
+
+    waits = [line for line in group.lines if "the start waits" in line["event"]]
+    assert [line["why"] for line in waits] == [
+        "topic ids: no answer",
+        (
+            "whether topic 'app-counts-changelog' has records that store 'counts' would take for "
+            "something else is not known: offsets of app-counts-changelog-0: no answer"
+        ),
+    ]
 
 
 @pytest.mark.parametrize("known_by", ["group", "directory"])

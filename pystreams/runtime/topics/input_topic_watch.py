@@ -43,15 +43,15 @@ class TopicWatch:
             FatalStreamsError: As `InputTopics.prepare`, and `InternalTopicIds.check`.
             TopologyError: As `InputTopics.prepare`.
         """
-        told = False
+        told = ""
         while not self.stop.is_set():
             try:
                 self.input_topics.prepare(self.counts())
                 self.internal.check()
             except RetriableClientError as error:
-                if not told:
-                    told = True
-                    _log.info("the group's offsets are waited for", why=str(error))
+                if told != (why := str(error)):
+                    told = why
+                    _log.info("the start waits for an answer of the brokers", why=why)
                 self.stop.wait(_RETRY_AFTER_S)
             else:
                 return

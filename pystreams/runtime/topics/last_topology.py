@@ -20,7 +20,7 @@ from pystreams.deploy.comparison import compare
 from pystreams.deploy.fingerprint import Facts, Fingerprint, comparable
 from pystreams.deploy.shared_fingerprint import with_shared_serdes
 from pystreams.deploy.verdicts import Judgement, Verdict
-from pystreams.errors import TopologyError
+from pystreams.errors import RetriableClientError, TopologyError
 from pystreams.ids import all_partitions
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.topology_note import NotedTopology, started_since
@@ -166,7 +166,13 @@ class LastTopology:
             return False
         counts = self._admin.partition_counts()
         partitions = all_partitions([topic] if topic in counts else [], counts)
-        held = self._admin.offset_ranges(partitions).values()
+        try:
+            held = self._admin.offset_ranges(partitions).values()
+        except RetriableClientError as error:
+            raise RetriableClientError(
+                f"whether topic {topic!r} has records that store {store!r} would take for "
+                f"something else is not known: {error}"
+            ) from error
         return any(found.beginning < found.high_watermark for found in held)
 
     def _has_same_changelog(self, former: Fingerprint, store: str) -> bool:
