@@ -193,13 +193,22 @@ def _place(old: Facts, new: Facts) -> Iterator[Finding]:
     if had == has:
         return
     told = f"its tasks were {had}_* and are {has}_*"
-    if new["logged"] or new["restored_from"] is not None:
+    if new["restored_from"] is not None or (new["logged"] and _is_restored(old)):
         yield Finding(Verdict.REBUILT, f"{told}: their directories have none of it")
-    else:
+    elif old["logged"]:
         yield Finding(
             Verdict.EMPTY,
-            f"{told}, and it has no changelog: the files stay in the old directories",
-            "Give it a changelog before (logging), or declare new parts of the topology last",
+            f"{told}, and it has no changelog any more: the old one stays, unread",
+            "Leave logging on: it is rebuilt from its changelog",
+        )
+    else:
+        why = "its changelog has none of its rows" if new["logged"] else "it has no changelog"
+        yield Finding(
+            Verdict.EMPTY,
+            f"{told}, and {why}: the files stay in the old directories",
+            "Declare new parts last, so that its tasks keep their numbers (a changelog only helps "
+            "rows that are written from then on); or let it start empty: `pystreams reset` or "
+            "`pystreams backfill` make it anew of the input",
         )
 
 

@@ -72,6 +72,12 @@ UNLOGGED = (
     "store_type=StoreEngine.{}))"
 )
 ON_DISK, IN_MEMORY = "ROCKSDB", "IN_MEMORY"
+BEHIND_ANOTHER = """
+# The source that is there already is the first node: another builder begins otherwise.
+builder = StreamsBuilder()
+builder.stream("first", **text).to("copy", **text)
+words = builder.stream("in", **text)
+"""
 TWO_UNLOGGED = TWO.replace(
     "count()",
     "count(materialized=Materialized(logging=False, store_type=StoreEngine.IN_MEMORY))",
@@ -341,10 +347,19 @@ PAIRS: dict[str, Pair] = {
     ),
     "a part declared before the others": Pair(
         COUNT,
-        # The source that is there already is the first node: another builder begins otherwise.
-        'builder = StreamsBuilder()\nbuilder.stream("first", **text).to("copy", **text)\n'
-        f'words = builder.stream("in", **text)\n{COUNT}',
+        BEHIND_ANOTHER + COUNT,
         {"counts": Verdict.REBUILT},
+    ),
+    "a part declared before a store without a changelog": Pair(
+        UNLOGGED.format(ON_DISK),
+        BEHIND_ANOTHER + UNLOGGED.format(ON_DISK),
+        {"counts": Verdict.EMPTY},
+    ),
+    "a part declared before a store that gets a changelog": Pair(
+        UNLOGGED.format(ON_DISK), BEHIND_ANOTHER + COUNT, {"counts": Verdict.EMPTY}
+    ),
+    "a part declared before a store that gives its changelog up": Pair(
+        COUNT, BEHIND_ANOTHER + UNLOGGED.format(ON_DISK), {"counts": Verdict.EMPTY}
     ),
     "another number of partitions of a repartition topic": Pair(
         SPREAD.format("num_partitions=4, "),

@@ -8,13 +8,16 @@ import pytest
 
 from pystreams.deploy.comparison import compare
 from pystreams.deploy.fingerprint import fingerprint_of
-from pystreams.deploy.verdicts import Comparison
+from pystreams.deploy.verdicts import Comparison, Verdict
 from tests.deploy.pairs import (
+    BEHIND_ANOTHER,
     BY_FOREIGN_KEY,
     COUNT,
     OFTEN,
+    ON_DISK,
     PAIRS,
     TUMBLING,
+    UNLOGGED,
     topology_of,
 )
 
@@ -65,6 +68,28 @@ def test_what_keeps_nothing_is_not_in_the_digest(code: str) -> None:
     assert (
         fingerprint_of(topology_of(code))["digest"] == fingerprint_of(topology_of(COUNT))["digest"]
     )
+
+
+OTHER_PART = '\nbuilder.stream("first", **text).to("copy", **text)'
+ON_DISK_ALONE = UNLOGGED.format(ON_DISK)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cure", "followed", "verdict"),
+    [
+        (ON_DISK_ALONE, ON_DISK_ALONE, "new parts last", ON_DISK_ALONE + OTHER_PART, Verdict.KEPT),
+        (ON_DISK_ALONE, COUNT, "new parts last", COUNT + OTHER_PART, Verdict.UNSURE),
+        (COUNT, ON_DISK_ALONE, "Leave logging on", BEHIND_ANOTHER + COUNT, Verdict.REBUILT),
+    ],
+)
+def test_what_is_advised_for_a_store_whose_tasks_get_other_numbers_keeps_its_rows(
+    old: str, new: str, cure: str, followed: str, verdict: Verdict
+) -> None:
+    (moved,) = compared(old, BEHIND_ANOTHER + new).judgements
+
+    assert moved.verdict is Verdict.EMPTY
+    assert cure in moved.in_words()
+    assert [judged.verdict for judged in compared(old, followed).judgements] == [verdict]
 
 
 def test_a_table_that_lost_its_place_for_want_of_a_name_has_naming_as_its_cure() -> None:
