@@ -351,6 +351,20 @@ def test_what_the_group_knows_of_a_former_store_wins_over_a_directory_that_was_a
     assert ("counts", Verdict.UNSURE.value) in group.start(LONGER, directory)
 
 
+def test_what_the_group_knows_of_a_former_store_wins_over_a_file_that_still_has_it(
+    group: Group,
+) -> None:
+    group.run(windowed(TUMBLING), "away")
+    before = json.loads(group.file("away").read_text())["stores"]
+    _former_store_that_was_away(group, by="first")
+    kept = json.loads(group.file("away").read_text())
+    kept["former_stores"] |= before
+    group.file("away").write_text(json.dumps(kept))
+
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(windowed(TUMBLING), "away")
+
+
 def test_a_rollback_in_a_directory_that_knows_the_version_is_told(group: Group) -> None:
     group.run(LONGER, "away")
     group.reset(LONGER, "first")

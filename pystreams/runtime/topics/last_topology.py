@@ -43,8 +43,8 @@ class LastTopology:
     Attributes:
         compared_with: Which one it was compared with last, in this start or an earlier one, by its
             digest and when it was started (ms); "" for none.
-        outdated: Stores with a changelog that have changed while the directory was away: what it
-            knows of them counts no more, once they are gone.
+        outdated: Stores with a changelog of which the group knows something else, as they have
+            changed while the directory was away: what it knows counts no more, once they are gone.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class LastTopology:
 
     def _find_outdated(self, noted: Sequence[NotedTopology]) -> None:
         latest: dict[str, Facts] = {}
-        for each in reversed(started_since(str(self._kept_digest), noted)):
+        since = len(started_since(str(self._kept_digest), noted))
+        # What it has of former stores may be older than what the group has of the same version.
+        for each in reversed(noted[: since + 1]):
             if (told := each.fingerprint().fingerprint) is not None:
                 latest.update({**told["former_stores"], **told["stores"]})
         for name in latest.keys() & self._kept_stores.keys():
@@ -141,11 +143,12 @@ class LastTopology:
             _log.warning("the topology has changed", former_digest=digest, **told_fields(judged))
 
     def _is_unknown(self, judged: Judgement) -> bool:
-        """Return whether it is of a store that the group knows of, and the directory does not.
+        """Return whether it is of a store that the group knows of, or knows better.
 
         The rest of what the directory knows was compared before.
         """
-        stores = self._starting["stores"].keys() - self._kept_stores
+        known = self._kept_stores.keys() - self.outdated
+        stores = self._starting["stores"].keys() - known
         return judged.kind == "store" and judged.name in stores
 
     def _as_the_rows_are(self, judged: Judgement) -> Judgement:
