@@ -92,7 +92,8 @@ def test_who_knows_better_than_a_refusal_says_so_as_it_tells(
         start(directory, windowed(SESSIONS))
 
     file = directory.directory / FINGERPRINT_FILE
-    assert f"`pystreams describe NEW --json > {file}`" in str(refused.value)
+    command = f"pystreams describe NEW --json > {file}.new && mv {file}.new {file}"
+    assert f"`{command}`" in str(refused.value)
     file.write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
     start(directory, windowed(SESSIONS))
 

@@ -214,8 +214,12 @@ def told_fields(judged: Judgement) -> dict[str, str]:
 
 
 def how_to_take_the_rows(file: Path) -> str:
-    """Return the advice for those who know better than a refusal."""
+    """Return the advice for those who know better than a refusal.
+
+    A command that fails leaves the file as it is: without what it has, nothing is refused.
+    """
     return (
         "Should the old rows be right all the same, say so on this host, with the -c and --config "
-        f"of the start: `pystreams describe NEW --json > {file}`, and start again"
+        f"of the start: `pystreams describe NEW --json > {file}.new && mv {file}.new {file}`, and "
+        "start again"
     )
