@@ -295,6 +295,22 @@ def test_a_store_that_comes_back_is_refused_over_the_changelog_it_has_left(
         group.start(LONGER, directory)
 
 
+def test_a_refusal_for_a_former_store_does_not_say_that_the_last_version_is_unknown(
+    group: Group,
+) -> None:
+    group.run(windowed(TUMBLING), "first")
+    group.run(COUNT.replace("counts", "others"), "first")
+    group.run(COUNT.replace("counts", "others"), "second")
+
+    with pytest.raises(TopologyError) as refused:
+        group.start(LONGER, "second")
+
+    last = group.digests()[-1]
+    told = f"what group 'app' has noted of stores of earlier versions, with digest {last}"
+    assert f"{told} (this state directory knows less of them" in str(refused.value)
+    assert "ran last" not in str(refused.value)
+
+
 @pytest.mark.parametrize("directory", ["first", "second"])
 def test_a_store_that_comes_back_as_it_was_is_told_once(group: Group, directory: str) -> None:
     group.run(COUNT, "first")

@@ -124,23 +124,32 @@ class LastTopology:
         wrong = [judged for judged in judgements if judged.verdict is Verdict.WRONG]
         certain = [judged for judged in wrong if self._has_same_changelog(former, judged.name)]
         if certain and not self._is_known:
-            told = "\n".join(f"  {judged.in_words()}" for judged in certain)
-            group = self._plan.application_id
-            which = (
-                f"{digest})"
-                if digest == last
-                else (f"{digest}; of the last one, {last}, it tells no more than its digest)")
-            )
-            raise TopologyError(
-                "this topology would go on with state that is not its own, with wrong results:\n"
-                f"{told}\nThat is so by what group {group!r} ran last (digest {which}, which this "
-                f"state directory knows nothing of; `pystreams check NEW --group {group}` shows "
-                f"what else would happen. {how_to_take_the_rows(self._file)}"
-            )
+            raise TopologyError(self._refusal(certain, last, digest))
         for judged in judgements:
             if judged.verdict not in _TOLD:
                 continue
             _log.warning("the topology has changed", former_digest=digest, **told_fields(judged))
+
+    def _refusal(self, certain: Sequence[Judgement], last: str, digest: str) -> str:
+        told = "\n".join(f"  {judged.in_words()}" for judged in certain)
+        group = self._plan.application_id
+        if self._kept_digest in (last, digest):
+            by = (
+                f"has noted of stores of earlier versions, with digest {digest} (this state "
+                "directory knows less of them, or something older)"
+            )
+        elif digest == last:
+            by = f"ran last (digest {digest}, which this state directory knows nothing of)"
+        else:
+            by = (
+                f"ran last (digest {digest}; of the last one, {last}, it tells no more than its "
+                "digest), which this state directory knows nothing of"
+            )
+        return (
+            "this topology would go on with state that is not its own, with wrong results:\n"
+            f"{told}\nThat is so by what group {group!r} {by}; `pystreams check NEW --group "
+            f"{group}` shows what else would happen. {how_to_take_the_rows(self._file)}"
+        )
 
     def _is_unknown(self, judged: Judgement) -> bool:
         """Return whether it is of a store that the group knows of, or knows better.
