@@ -86,10 +86,13 @@ class Group:
     ) -> None:
         """Start a version, and let it commit and write into its changelogs."""
         self.start(code, directory)
-        plan = TopologyPlan(topology_of(code), "app")
         entries = self._topics.entries(at, {}, first=noting)
         offset = CommittedOffset(1, encode_partition_time(5, entries))
         self.admin.alter_offsets("app", {at: offset})
+        self.write_rows(code, rows)
+
+    def write_rows(self, code: str, rows: int = 1) -> None:
+        plan = TopologyPlan(topology_of(code), "app")
         for topic in [*plan.changelogs(), *_topics_of_tables(plan)] * rows:
             self._app.broker.produce(topic, b"k", b"v", 1)
 
@@ -213,6 +216,22 @@ def test_a_refusal_that_waits_for_the_leader_of_a_changelog_says_so(group: Group
             "something else is not known: offsets of app-counts-changelog-0: no answer"
         ),
     ]
+
+
+def test_who_starts_beside_a_process_that_has_not_committed_is_told_to_start_again(
+    group: Group,
+) -> None:
+    group.run(windowed(TUMBLING), "first")
+    group.lose_changelogs()
+    group.start(LONGER, "one")
+    group.write_rows(LONGER)
+
+    with pytest.raises(TopologyError, match="start again once it has") as refused:
+        group.start(LONGER, "two")
+    group.run(LONGER, "one")
+
+    assert "another process of this version that has not committed yet" in str(refused.value)
+    assert group.start(LONGER, "two") == []
 
 
 @pytest.mark.parametrize("known_by", ["group", "directory"])

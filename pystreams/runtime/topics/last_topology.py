@@ -148,7 +148,9 @@ class LastTopology:
         return (
             "this topology would go on with state that is not its own, with wrong results:\n"
             f"{told}\nThat is so by what group {group!r} {by}; `pystreams check NEW --group "
-            f"{group}` shows what else would happen. {how_to_take_the_rows(self._file)}"
+            f"{group}` shows what else would happen. The rows may also be of another process "
+            "of this version that has not committed yet: if one runs, start again once it has. "
+            f"{how_to_take_the_rows(self._file)}"
         )
 
     def _is_unknown(self, judged: Judgement) -> bool:
