@@ -4,10 +4,13 @@ A directory remembers the topology that made its state (`maintenance.earlier_top
 remembers none, and that of a process that was away for a deploy an outdated one. So the start is
 also compared with what the group has noted (`cluster.topology_note`), before anything is restored.
 
-Refused is what is certain to be wrong: the changelog has records of a store that would take them
-for something else. Where the directory knows the very topology that starts, somebody has said so,
-or goes back to it, and is told. All else is told, too, but for wrong results of a store that has no
-rows to be restored: nothing can be wrong there.
+Refused is what is wrong by what the group tells: the changelog has records of a store that would
+take them for something else. That can be untrue: the last version may have told its digest only, so
+that the one before is compared, and the records may be of a process of the version that starts,
+which has not committed yet. It is refused all the same: a refusal can be overruled, and wrong rows
+that nobody sees can't be taken back. Where the directory knows the very topology that starts,
+somebody has said so, or goes back to it, and is told. All else is told, too, but for wrong results
+of a store that has no rows to be restored: nothing can be wrong there.
 """
 
 from __future__ import annotations
@@ -122,16 +125,16 @@ class LastTopology:
             judgements = [judged for judged in judgements if self._is_unknown(judged)]
         judgements = [self._as_the_rows_are(judged) for judged in judgements]
         wrong = [judged for judged in judgements if judged.verdict is Verdict.WRONG]
-        certain = [judged for judged in wrong if self._has_same_changelog(former, judged.name)]
-        if certain and not self._is_known:
-            raise TopologyError(self._refusal(certain, last, digest))
+        refused = [judged for judged in wrong if self._has_same_changelog(former, judged.name)]
+        if refused and not self._is_known:
+            raise TopologyError(self._refusal(refused, last, digest))
         for judged in judgements:
             if judged.verdict not in _TOLD:
                 continue
             _log.warning("the topology has changed", former_digest=digest, **told_fields(judged))
 
-    def _refusal(self, certain: Sequence[Judgement], last: str, digest: str) -> str:
-        told = "\n".join(f"  {judged.in_words()}" for judged in certain)
+    def _refusal(self, refused: Sequence[Judgement], last: str, digest: str) -> str:
+        told = "\n".join(f"  {judged.in_words()}" for judged in refused)
         group = self._plan.application_id
         if self._kept_digest in (last, digest):
             by = (
