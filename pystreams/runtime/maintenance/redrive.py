@@ -60,12 +60,15 @@ class Redriven:
     Attributes:
         written: How many letters were written back, by topic.
         before: How many were left alone because they were written back before.
-        left: How many could not be written back, by reason.
+        left: How many have no record that could be written back, by reason.
+        unseen: How many were left because their topic is not there, or not to be seen, by topic:
+            as the letter names it.
     """
 
     written: Counter[str] = field(default_factory=Counter)
     before: int = 0
     left: Counter[str] = field(default_factory=Counter)
+    unseen: Counter[str] = field(default_factory=Counter)
 
 
 class QueueReader:
@@ -202,7 +205,7 @@ def redrive(
     reader = QueueReader(queue, admin, make_consumer)
     reader.wait_for_all(clock, wait)
     done, counts = reader.redriven(), admin.partition_counts()
-    written, left, before = Counter[str](), Counter[str](), 0
+    written, left, unseen, before = Counter[str](), Counter[str](), Counter[str](), 0
     transaction = _Transaction(queue, producer, clock.now_ms())
     with closing(reader.letters()) as letters:
         for message in letters:
@@ -215,12 +218,15 @@ def redrive(
             if isinstance(target, str):
                 left[target] += 1
                 continue
+            if target[0] not in counts:
+                unseen[target[0]] += 1
+                continue
             written[target[0]] += 1
             transaction.add(message, *target)
             if len(transaction) >= _LETTERS_A_TRANSACTION:
                 transaction.commit()
     transaction.commit()
-    return Redriven(written, before, left)
+    return Redriven(written, before, left, unseen)
 
 
 class _Transaction:
@@ -315,10 +321,8 @@ def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int 
     topic = _text(told.get(HEADER_TOPIC))
     if topic is None or _text(told.get(HEADER_OFFSET)) in {None, "-1"}:
         return "no source record: of a punctuation, or of a record cache"
-    if topic not in counts:
-        return f"its topic {topic} does not exist, or may not be seen: then grant WRITE on it"
     partition = told.get(HEADER_PARTITION) or b""
-    known = partition in {b"%d" % number for number in range(counts[topic])}
+    known = partition in {b"%d" % number for number in range(counts.get(topic, 0))}
     return topic, int(partition) if known else None
 
 

@@ -229,8 +229,7 @@ def test_a_permission_that_a_redrive_misses_is_named(
     name = missing.name.format(queue=queue, source=source)
     assert name in told
     assert re.search(rf"\b{missing.operation}\b", told.rpartition("grant ")[2]), told
-    # Topics that nobody lets it see are as good as gone: their letters are left.
-    assert (done.returncode == 0) == (name == source), told
+    assert done.returncode in {1, 2}, told
     assert not read_all(secured.plaintext, source)
 
 

@@ -13,6 +13,7 @@ import click
 
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options, grouped
 from pystreams.cli.options.letter_conditions import (
     NAMES,
@@ -21,6 +22,7 @@ from pystreams.cli.options.letter_conditions import (
     header_pairs,
     text_of_bytes,
 )
+from pystreams.cli.plain_text import in_one_line
 from pystreams.kernel.clock import SystemClock
 from pystreams.kernel.rate import counted
 
@@ -144,7 +146,9 @@ def show(queue: str, *, wanted: Wanted, limit: int | None, application: Applicat
 )
 @click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
 @application_options
+@click.pass_context
 def redrive(
+    ctx: click.Context,
     queue: str,
     *,
     wanted: Wanted,
@@ -157,7 +161,8 @@ def redrive(
     To the partition they were in, with their key, value, timestamp and headers. Each letter is
     written back once, whoever runs this and however often: killed in the middle, it is run again.
     A record that fails again is a new letter. While somebody's transaction is open in QUEUE, this
-    waits, up to a minute.
+    waits, up to a minute. Where a topic is not there, or may not be seen, its letters are left,
+    and this ends with 1: --topic and --where say which are meant.
 
     In EXPR, `data` is the value as JSON, None if it is none; `attempt` how often the record was
     redriven before; `headers` has the last of each name, `all_headers` all, as pairs.
@@ -192,6 +197,8 @@ def redrive(
             if producer is not None:
                 producer.close()
     _tell(done, "Would redrive" if dry_run else "Redrove")
+    if done.unseen:
+        ctx.exit(ExitCode.FAILED)
 
 
 class _Waiting:
@@ -222,6 +229,11 @@ def _tell(done: Redriven, did: str) -> None:
         click.echo(f"Left alone {counted(done.before, 'record')}: redriven before")
     for reason, count in done.left.most_common():
         click.echo(f"Left alone {counted(count, 'record')}: {reason}")
+    for topic, count in done.unseen.most_common():
+        click.echo(
+            f"Left alone {counted(count, 'record')}: its topic {in_one_line(topic)} does not "
+            "exist, or may not be seen: then grant WRITE on it"
+        )
 
 
 def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
