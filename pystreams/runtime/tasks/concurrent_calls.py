@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
+from pystreams.kernel.pools import begin_call
+
 _MAX_CALLS = 32
-_TAKES_NOTHING = "cannot schedule new futures"
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -50,16 +51,8 @@ class ConcurrentCalls:
             return [call(item) for item in items]
         if self._pool is None:
             self._pool = self._make_pool()
-        begun: list[Future[_Result]] = []
-        for item in items:
-            try:
-                begun.append(self._pool.submit(call, item))
-            except RuntimeError as error:
-                if _TAKES_NOTHING not in str(error):
-                    raise
-                break
-        rest = [call(item) for item in items[len(begun) :]]
-        return [future.result() for future in begun] + rest
+        begun = [begin_call(self._pool, call, item) for item in items]
+        return [future.result() for future in begun]
 
     def close(self) -> None:
         """Stop the pool; safe to call twice."""

@@ -18,6 +18,7 @@ from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.pools import begin_call
 from pystreams.record import OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import ProducerPort
@@ -58,7 +59,7 @@ class StreamsProducer:
     def prepare(self, pool: Executor) -> None:
         """Begin to initialize on another thread: it takes the broker a moment, a second at most."""
         if not self.initialized and self._preparing is None:
-            self._preparing = pool.submit(self.port.init_transactions)
+            self._preparing = begin_call(pool, self.port.init_transactions)
 
     def initialize(self) -> None:
         """Fence older producers of the same id and abort what they left open; once.

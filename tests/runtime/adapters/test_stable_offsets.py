@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from threading import Event
 from typing import Any, NoReturn, cast
 
@@ -11,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams import TopicPartition
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.consuming.stable_offsets import StableOffsets
+from tests.broker.waiting import DEADLINE_S
 
 WANTED = [TopicPartition("in", 0)]
 
@@ -46,3 +49,69 @@ def test_an_answer_that_is_waited_for_names_the_last_refusal() -> None:
 
     other.ends.set()
     offsets.close()
+
+
+AFTER_THE_PROGRAM = """
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from confluent_kafka import KafkaError, KafkaException
+from pystreams import TopicPartition
+from pystreams.errors import RetriableClientError
+from pystreams.runtime.adapters.consuming.stable_offsets import StableOffsets
+from tests.broker.waiting import DEADLINE_S
+
+class Refused:
+    def committed(self, partitions, timeout):
+        raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+
+class Answering:
+    def committed(self, partitions, timeout):
+        for partition in partitions:
+            partition.offset = 7
+        return partitions
+
+    def close(self):
+        print("closed", flush=True)
+
+def wait_for_the_end_of_pools():
+    threading.main_thread().join()
+    try:
+        while True:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(int).result()
+    except RuntimeError:
+        pass
+
+def committed(offsets, partition):
+    while True:
+        try:
+            return offsets.committed([partition])[partition].next_offset
+        except RetriableClientError:
+            if sys.argv[1] == "asked before":
+                wait_for_the_end_of_pools()
+
+def go_on():
+    if sys.argv[1] == "asked after":
+        wait_for_the_end_of_pools()
+    offsets = StableOffsets(Refused(), Answering, "committed offsets")
+    print(committed(offsets, TopicPartition("in", 0)), flush=True)
+    offsets.close()
+
+threading.Thread(target=go_on).start()
+"""
+
+
+@pytest.mark.parametrize("when", ["asked before", "asked after"])
+def test_offsets_are_asked_for_also_where_the_program_has_ended_and_its_pools_with_it(
+    when: str,
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_PROGRAM, when],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+
+    assert (sorted(ended.stdout.split()), ended.stderr) == (["7", "closed"], "")

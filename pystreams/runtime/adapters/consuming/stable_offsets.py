@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 
 from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition
+from pystreams.kernel.pools import begin_call
 from pystreams.runtime.adapters.connection.confluent import Consumer
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.kafka_partitions import committed_offset, ours, theirs
@@ -107,7 +108,7 @@ class StableOffsets:
             return
         self._pool = self._other = None
         self._sent.clear()
-        pool.submit(other.close)
+        begin_call(pool, other.close)
         pool.shutdown(wait=False)
 
     def _ask_other(self, partitions: Sequence[TopicPartition]) -> Future[_Answer]:
@@ -119,7 +120,7 @@ class StableOffsets:
             found = self._answer(other, partitions, _ANSWER_TIMEOUT_S)
             return _Answer(found, time.monotonic())
 
-        sent = self._pool.submit(ask)
+        sent = begin_call(self._pool, ask)
         self._sent.append(sent)
         return sent
 

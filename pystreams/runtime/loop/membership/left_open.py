@@ -40,6 +40,7 @@ from pystreams.config import ProcessingGuarantee
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.pools import begin_call
 from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 from pystreams.runtime.ports import ProducerPort
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -179,7 +180,7 @@ class LeftOpen:
 
     def _end(self, name: str, open_at: Mapping[TopicPartition, int]) -> Future[bool]:
         pool = self._parts.make_waiting_pool()
-        ended = pool.submit(self._end_now, name, open_at)
+        ended = begin_call(pool, self._end_now, name, open_at)
         pool.shutdown(wait=False)
         return ended
 

@@ -16,6 +16,7 @@ from itertools import islice
 
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.pools import begin_call
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -70,7 +71,7 @@ class AskedEnds:
                 return
             if self._pool is None:
                 self._pool = self._make_pool()
-            self._asked = self._pool.submit(self._admin.told_ends, tuple(self._partitions))
+            self._asked = begin_call(self._pool, self._admin.told_ends, tuple(self._partitions))
         if self._asked.done():
             asked, self._asked = self._asked, None
             self._take(asked)

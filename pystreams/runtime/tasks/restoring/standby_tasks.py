@@ -28,6 +28,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.pools import begin_call
 from pystreams.runtime.cluster.group_description import GroupDescription
 from pystreams.runtime.cluster.standby_placement import standby_tasks
 from pystreams.runtime.core.task_settings import TaskSettings
@@ -264,7 +265,7 @@ class StandbyTasks:
     def _look(self, standby: StandbyTask) -> None:
         """Ask what its changelogs hold; the thread has more to do than to wait for that."""
         manager = standby.state.manager
-        asked = self._waiting().submit(self._restorer.look, manager.changelogs())
+        asked = begin_call(self._waiting(), self._restorer.look, manager.changelogs())
         self._looks[manager.task_id] = asked
 
     def _follow(self, task_id: TaskId, look: Future[ChangelogLook]) -> None:
@@ -342,9 +343,9 @@ class StandbyTasks:
             for changelog in standby.state.manager.changelogs()
         }
         followed = [at for task_id in self.kept for at in self._restorer.next_offsets(task_id)]
-        self._lags = self._waiting().submit(self._restorer.lags)
-        self._ends = self._waiting().submit(self._admin.told_ends, followed)
-        self._ids = self._waiting().submit(self._admin.topic_ids, sorted(topics))
+        self._lags = begin_call(self._waiting(), self._restorer.lags)
+        self._ends = begin_call(self._waiting(), self._admin.told_ends, followed)
+        self._ids = begin_call(self._waiting(), self._admin.topic_ids, sorted(topics))
 
     def _waiting(self) -> Executor:
         if self._pool is None:
