@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from pystreams import KafkaStreams, State, StreamsBuilder, StreamsError, serdes
 from pystreams.errors import InternalError
-from tests.thread_limits import no_more_threads
+from tests.thread_limits import no_more_threads, no_thread_named
 
 
 class BrokenClients:
@@ -65,3 +65,13 @@ def test_a_start_on_a_machine_that_gives_no_thread_fails_and_leaves_nothing_to_w
     assert streams.close(60)
     assert streams.state is State.ERROR
     assert not isinstance(streams.error, InternalError)
+
+
+def test_a_watchdog_that_gets_no_thread_fails_the_application(tmp_path: Path) -> None:
+    streams = client(tmp_path)
+    with no_thread_named("watchdog"):
+        streams.start()
+        assert streams.wait(10)
+
+    assert streams.state is State.ERROR
+    assert "starts no more threads" in str(streams.error)
