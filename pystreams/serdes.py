@@ -19,7 +19,7 @@ import orjson
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
 from pystreams.kernel.async_functions import COROUTINES, told_coroutine
 from pystreams.record import Headers
-from pystreams.typed_values.finite_numbers import check_nulls
+from pystreams.typed_values.finite_numbers import check_integers, check_nulls
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -241,7 +241,12 @@ def _uuid_to_text(value: uuid.UUID) -> bytes:
 
 
 def _json_bytes(value: Any) -> bytes:
-    data = orjson.dumps(value)
+    try:
+        data = orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        if "64-bit" in str(error):
+            check_integers(value)
+        raise
     # `in` would first look whether the bytes it is given are a number.
     if data.find(b"null") >= 0:
         check_nulls(value, data)

@@ -1,4 +1,4 @@
-"""Numbers that JSON has not: nan and infinity, of which its writers make null.
+"""Numbers that JSON has not: nan and infinity, of which its writers make null; large integers.
 
 Null would come back as None, or not at all. It is in the bytes then, so that only values with a
 null are looked at: those of most records cost a search in their bytes.
@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 _NULL = b"null"
+_LEAST, _LARGEST = -(2**63), 2**64 - 1
 _SCALARS = frozenset((str, int, bool, type(None)))
 _ARRAYS = (list, tuple, set, frozenset)
 
@@ -49,6 +50,22 @@ def check_nulls(
             f"{where}{number} has no form in JSON: make it None, or write numbers with "
             "serdes.DOUBLE"
         )
+
+
+def check_integers(value: Any, path: str = "") -> None:
+    """Refuse a value that its writer could not write if the cause is an integer, with its place.
+
+    Raises:
+        ValueError: There is one that has no place in 64 bits.
+    """
+    if isinstance(value, int) and not _LEAST <= value <= _LARGEST:
+        where = f"{path.removeprefix('.')}: " if path else ""
+        raise ValueError(
+            f"{where}an integer beyond 64 bits, which readers of JSON may not hold: make it a str"
+        )
+    for key, item in _parts_of(value):
+        step = f"[{key}]" if isinstance(key, int) else f".{key}"
+        check_integers(item, f"{path}{step}")
 
 
 def _has_any(values: Iterable[Any]) -> bool:

@@ -84,9 +84,12 @@ def test_bytes_that_are_no_utf_8_are_refused_and_a_serde_that_reads_them_as_java
         (math.nan, "nan has no form in JSON: make it None, or write numbers with serdes.DOUBLE"),
         ({"mean": -math.inf, "n": None}, r"^mean: -inf has no form in JSON"),
         ({"rows": [{"n": None}, (1, math.nan)]}, r"^rows\[1\]\[1\]: nan has no form in JSON"),
+        (2**64, r"^an integer beyond 64 bits, which readers of JSON may not hold: make it a str"),
+        ({"a": -(2**63), "rows": [1, (-(2**63) - 1,)]}, r"^rows\[1\]\[0\]: an integer beyond 64"),
+        ({"n": 1 << 20_000}, "^n: an integer beyond 64"),
     ],
 )
-def test_json_refuses_numbers_that_it_would_make_null_of(value: object, message: str) -> None:
+def test_json_refuses_numbers_that_it_has_no_form_for(value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         serdes.JSON.serializer("t")(value)
 
