@@ -19,14 +19,18 @@ the user's, takes its own partitions back if it is still a member, and joins at 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
-from typing import NamedTuple
 
 from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.cluster.group_description import GroupDescription, of_another_topology
+from pystreams.runtime.cluster.group_description import (
+    GroupDescription,
+    GroupMember,
+    of_another_topology,
+)
 from pystreams.runtime.cluster.signs_of_life import SignsOfLife
+from pystreams.runtime.loop.membership.silences import Silences
 from pystreams.runtime.loop.membership.warming_up import WarmUp
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
@@ -48,18 +52,6 @@ _MARKERS = 100
 """What may lie behind the last record of a partition that is read to its end, markers mostly."""
 _REBALANCE_MS = 1500
 """How long a group may take to share out, before it is one that begins."""
-
-
-class _Silence(NamedTuple):
-    """That a member was seen to be silent, with breaks shorter than a session.
-
-    Attributes:
-        total_ms: For how long, without the breaks.
-        last_ms: When most lately.
-    """
-
-    total_ms: float
-    last_ms: float
 
 
 class Arrival:
@@ -95,9 +87,10 @@ class Arrival:
         self._is_free = self._seen_settled = self._has_seen = False
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
-        self._silences: dict[str, _Silence] = {}
+        self._silences = Silences(settings.membership.session_timeout_ms)
+        self._members: Sequence[GroupMember] = ()
         self._told_dead: set[str] = set()
-        self._asked_ms = self._answered_ms = self._failure_told_ms = float("-inf")
+        self._asked_ms = self._failure_told_ms = float("-inf")
 
     @property
     def waits(self) -> bool:
@@ -137,7 +130,7 @@ class Arrival:
         """Look at the group; return whether nothing but a warm-up is against joining it."""
         try:
             group = self._parts.admin.describe_group(self._parts.plan.application_id).result()
-            self._has_seen = True
+            self._has_seen, self._members = True, group.members
             if self._is_told_to_end(group):
                 return False
             if not group.members or self._is_in(group):
@@ -158,8 +151,8 @@ class Arrival:
         answered = asks and self._ask_who_is_silent(now_ms, group)
         foreign = of_another_topology(group.members, self._parts.plan.reads, ())
         if not foreign:
-            dead_ids = self._dead(now_ms)
-            self.warm_up.look(now_ms, group.members, dead_ids, waits=self._is_to_watch)
+            dead_ids, waits = self._dead(now_ms), bool(self._waits_for(now_ms))
+            self.warm_up.look(now_ms, group.members, dead_ids, waits=waits)
         self._seen_settled |= group.settled
         if not (group.settled and self.warm_up.lasts):
             self._stands_since_ms = None
@@ -168,7 +161,7 @@ class Arrival:
         else:
             free = self._is_free or not watched or now_ms - self._began_ms >= self._looking_ms
         why = "another topology is in the group" if foreign else self._is_in_vain(now_ms)
-        if free and why:
+        if free and why and self._parts.held_back <= {self._name}:
             self.warm_up.end(now_ms, why)
         return free
 
@@ -242,13 +235,8 @@ class Arrival:
         return self._dead(now_ms) if self._is_to_watch and self._signs.alive else set()
 
     def _dead(self, now_ms: float) -> set[str]:
-        """Return the ids of members that may have died: one that is silent for longer, lives."""
-        limit_ms = self._parts.settings.membership.session_timeout_ms
-        return {
-            member_id
-            for member_id, silence in self._silences.items()
-            if silence.last_ms == self._answered_ms and silence.total_ms < limit_ms
-        }
+        """Return the ids of members that may have died."""
+        return self._silences.dead(now_ms, self._members)
 
     def _note_silent(self, now_ms: float, group: GroupDescription) -> None:
         """Note what members have committed and what they have to read: who is silent."""
@@ -260,18 +248,7 @@ class Arrival:
         moved_ms = self._signs.last_moved_ms
         ends = {at: range_.end for at, range_ in ranges.items()}
         silent = self._signs.look(now_ms, group.members, committed, ends)
-        since_ms = max(self._began_ms, self._answered_ms, now_ms - _COMMITTED_EVERY_MS)
-        self._answered_ms = now_ms
-        # One that works for long at each record is silent now and then, and is waited for once.
-        limit_ms = self._parts.settings.membership.session_timeout_ms
-        lately_ms = now_ms - max(limit_ms, 2 * _COMMITTED_EVERY_MS)
-        before = {at: known for at, known in self._silences.items() if known.last_ms >= lately_ms}
-        new = _Silence(0.0, now_ms)
-        now_silent = {at.member_id: before.get(at.member_id, new) for at in silent}
-        self._silences = before | {
-            member_id: _Silence(known.total_ms + now_ms - since_ms, now_ms)
-            for member_id, known in now_silent.items()
-        }
+        self._silences.note(now_ms, silent)
         # What waits for a dead member says nothing of others, which may have nothing to do.
         dead_ids = self._dead(now_ms) if self._signs.alive else set[str]()
         living = (member for member in group.members if member.member_id not in dead_ids)

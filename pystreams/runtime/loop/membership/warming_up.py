@@ -169,7 +169,7 @@ class WarmUp:
 
     def is_over(self, now_ms: float) -> bool:
         """Return whether to join, if nothing else is against it: it is warm, or waits in vain."""
-        if self._is_stuck:
+        if self._is_stuck and not self._parts.held_back:
             self.end(now_ms, "a task comes no nearer to its end for task.timeout.ms")
         if not self._joins_now and (self._parts.warming or self._parts.held_back):
             return False
