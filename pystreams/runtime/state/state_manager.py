@@ -100,6 +100,7 @@ class ProcessorStateManager:
         self.positions = StorePositions(restored, fed_by_stores)
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
         self._alone = not settings.environment.exactly_once
+        self._noticed: list[ManagedStore] = []
         self._bytes = StoreBytes(settings.ledger, measured)
         restorable = self._by_changelog.values()
         self._rebuilds = StoreRebuilds(task_id, settings, self._init)
@@ -303,6 +304,8 @@ class ProcessorStateManager:
                 managed.committed(last_offset)
             else:
                 store.rollback()
+        if self._alone:
+            self._noticed = [each for each in self._stores.values() if each.unexpected is not None]
         self.positions.committed()
         self.measure()
 
@@ -310,7 +313,7 @@ class ProcessorStateManager:
         """Return the stores to whose changelogs somebody else has written."""
         return [
             managed
-            for managed in self._stores.values()
+            for managed in self._noticed
             if managed.unexpected is not None and not managed.logged_again
         ]
 

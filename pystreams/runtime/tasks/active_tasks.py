@@ -4,7 +4,8 @@ A thread may have a thousand tasks of which one has a record. So whoever calls i
 says so afterwards (`note`, `ran`), and the task is kept where it belongs:
 
 - while it may process records, among those that `in_turn` returns;
-- from the first write to the commit in `uncommitted`;
+- from the first write to the commit in `uncommitted`, and while its changelogs have records of
+  others that are to be undone after one;
 - while operators of it await answers in `awaiting`;
 - from its start to its first commit, where a rebalance has interrupted it, in `_gone_on`;
 - with its next punctuation on the wall clock in a heap.
@@ -85,7 +86,7 @@ class ActiveTasks:
             self._awaiting[task] = None
         else:
             self._awaiting.pop(task, None)
-        if task.needs_commit():
+        if task.needs_commit() or task.state_manager.with_unexpected_offsets():
             self._uncommitted[task] = None
         else:
             self._uncommitted.pop(task, None)

@@ -94,7 +94,7 @@ class Committer:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             StateStoreError: A store could not be written after the Kafka commit.
         """
-        units = self._units([task for task in tasks if task.needs_commit()])
+        units = self._units([task for task in tasks if _is_due(task)])
         if not units:
             return []
         failures: list[CommitFailure] = []
@@ -176,6 +176,11 @@ class Committer:
         except StreamsError as error:
             return error
         return None
+
+
+def _is_due(task: StreamTask) -> bool:
+    """Return whether a task has something to commit, or to undo, which is done after a commit."""
+    return task.needs_commit() or bool(task.state_manager.with_unexpected_offsets())
 
 
 def _without_retries(

@@ -75,7 +75,8 @@ class ForeignRecords:
 
         Args:
             leaving: Whether there is no time to read a whole store: one that would be read is left
-                for the next commit or, if the task leaves, to who restores it.
+                for the next commit, which comes without input, too; or, if the task leaves, to who
+                restores it (see `tell_of_those_left`).
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
@@ -161,6 +162,20 @@ class ForeignRecords:
             return 0, {}
         finally:
             consumer.close()
+
+
+def tell_of_those_left(task: StreamTask) -> None:
+    """Tell of what was not undone, of a task that leaves."""
+    for managed in task.state_manager.with_unexpected_offsets():
+        found = managed.unexpected
+        assert found is not None, "somebody else has written to it"
+        _log.warning(
+            _FROM_BEFORE if found.perhaps_own else _FROM_ANOTHER,
+            task=str(task.task_id),
+            changelog=str(managed.changelog),
+            records=found.last - found.first + 1 - found.own_records,
+            done="nothing: the task left before they were read, and who gets it restores them",
+        )
 
 
 def _read(

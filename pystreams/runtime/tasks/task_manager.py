@@ -35,6 +35,7 @@ from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.assigned_partitions import AssignedPartitions
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
+from pystreams.runtime.tasks.foreign_records import tell_of_those_left
 from pystreams.runtime.tasks.pending_tasks import PendingTasks
 from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.restoring.restorer import Restorer
@@ -72,6 +73,7 @@ class TaskManager:
         self.created_tasks = 0
         self.closed_tasks = 0
         self._plan = parts.plan
+        self._idempotent = parts.settings.idempotent
         read_cache_max_bytes = parts.settings.memory.read_cache_max_bytes
         self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
         self.ledger = self._settings.stores.ledger
@@ -220,6 +222,8 @@ class TaskManager:
             self._task_of.pop(partition, None)
         self._changes += 1
         self.closed_tasks += 1
+        if self._idempotent:  # Others may write a record twice.
+            tell_of_those_left(task)
         task.close()
         _log.debug("task closed", task=str(task.task_id))
 
