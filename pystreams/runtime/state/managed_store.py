@@ -12,6 +12,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.files.checkpointed_offsets import StoreCheckpoint
 from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.runtime.state.unexpected_offsets import UnexpectedOffsets
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.store_builder import StoreBuilder
@@ -64,21 +65,6 @@ class RebuildReason:
     def distrust(cls, why: str, last_offset: int | None = None) -> RebuildReason:
         """Return that of a store that may hold what was never committed."""
         return cls("not to be trusted", why, last_offset)
-
-
-@dataclass(frozen=True, slots=True)
-class UnexpectedOffsets:
-    """A piece of a changelog that holds more than its task has sent.
-
-    Attributes:
-        own_records: How many of its records the task has sent.
-        perhaps_own: Whether the others may be its own as well: it went back to a commit.
-    """
-
-    first: int
-    last: int
-    own_records: int
-    perhaps_own: bool
 
 
 class ManagedStore:

@@ -21,6 +21,7 @@ from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.files.known_changelogs import KnownChangelogs
 from pystreams.runtime.state.managed_store import ManagedStore, RebuildReason
 from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.runtime.state.unexpected_offsets import REBUILT_FROM_IT
 
 NOT_CLOSED = "it is not known how far it is: it is new, or was not closed in order"
 WITHOUT_OFFSET = "it holds data without an offset"
@@ -113,7 +114,13 @@ class StoreRebuilds:
         self.wipe(managed)
 
     def wipe(self, managed: ManagedStore) -> None:
-        """Wipe a store, to be restored from the changelog's beginning."""
+        """Wipe a store, to be restored from the changelog's beginning.
+
+        What others have written there can't be undone any more: the store will hold it.
+        """
+        if managed.unexpected is not None and not managed.logged_again:
+            managed.unexpected.tell(self._task_id, managed.changelog, REBUILT_FROM_IT)
+        managed.unexpected = None
         if managed.checkpoint is not None:
             managed.checkpoint.forget()
         managed.store.destroy()

@@ -27,7 +27,8 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import OutputBuffer, ProducedRecord, offset_of
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import RestoreConsumerPort
-from pystreams.runtime.state.managed_store import ManagedStore, UnexpectedOffsets
+from pystreams.runtime.state.managed_store import ManagedStore
+from pystreams.runtime.state.unexpected_offsets import REBUILT_FROM_IT, UnexpectedOffsets
 from pystreams.runtime.tasks.producers import StreamsProducer
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -40,14 +41,6 @@ from pystreams.stores.contracts.state_store import (
 _POLL_RECORDS = 10_000
 _POLL_S = 0.2
 _POLLS_IN_VAIN = 12
-
-_FROM_ANOTHER = (
-    "another process has written to the changelog of a task that runs here, after it stood still"
-)
-_FROM_BEFORE = (
-    "the changelog of a task that went back to its last commit has records of before that, or of "
-    "another process"
-)
 
 _log = get_logger("pystreams.tasks")
 
@@ -118,15 +111,9 @@ class ForeignRecords:
                 managed.logged_again = True
             except StateStoreCorruptedError as error:
                 damage, managed.unexpected = error, None
-                done = "nothing: the store is damaged, and what it is rebuilt from may be old"
+                done = REBUILT_FROM_IT
         if not (self._producers_repeat or (found.perhaps_own and can_be_undone)):
-            _log.warning(
-                _FROM_BEFORE if found.perhaps_own else _FROM_ANOTHER,
-                task=str(task.task_id),
-                changelog=str(changelog),
-                records=count - found.own_records,
-                done=done,
-            )
+            found.tell(task.task_id, changelog, done, count)
         if damage is not None:
             raise damage
 
@@ -169,13 +156,8 @@ def tell_of_those_left(task: StreamTask) -> None:
     for managed in task.state_manager.with_unexpected_offsets():
         found = managed.unexpected
         assert found is not None, "somebody else has written to it"
-        _log.warning(
-            _FROM_BEFORE if found.perhaps_own else _FROM_ANOTHER,
-            task=str(task.task_id),
-            changelog=str(managed.changelog),
-            records=found.last - found.first + 1 - found.own_records,
-            done="nothing: the task left before they were read, and who gets it restores them",
-        )
+        done = "nothing: the task left before they were read, and who gets it restores them"
+        found.tell(task.task_id, managed.changelog, done)
 
 
 def _read(

@@ -46,6 +46,7 @@ WENT_BACK = (
     "another process"
 )
 UNDONE = "the present values are logged again"
+NOTHING = "nothing: the store is damaged, and what it is rebuilt from may be old"
 LEFT = "nothing: the task left before they were read, and who gets it restores them"
 REBUILT = "state store is damaged and rebuilt from its changelog"
 
@@ -280,8 +281,10 @@ def test_a_thread_that_stands_still_after_its_last_commit_does_not_tell_that_it_
 class Damaged(dict[bytes, bytes]):
     """What an engine holds; an entry can't be read."""
 
+    key = b"a"
+
     def get(self, key: bytes, default: Any = None) -> Any:
-        if key == b"a":
+        if key == self.key:
             raise StateStoreCorruptedError("counts", "a checksum is wrong")
         return super().get(key, default)
 
@@ -298,8 +301,31 @@ def test_a_store_that_is_found_damaged_as_they_are_undone_is_rebuilt(tmp_path: P
             app.run_until_processed(process)
 
     assert [line["store"] for line in logs if line["event"] == REBUILT] == ["counts"]
-    assert done(logs) == ["nothing: the store is damaged, and what it is rebuilt from may be old"]
+    assert done(logs) == [NOTHING]
     assert app.outputs()[-3:-1] == [("b", 1), ("b", 2)]
+    process.stop()
+
+
+def test_a_store_that_is_rebuilt_before_they_are_undone_is_told_to_hold_them(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
+    process = started(app, counting(), "a", "a", "b")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    app.broker.fetched_in_vain.add(CHANGELOG)
+    with capture_logs() as logs:
+        app.feed("b")
+        app.run_until_processed(process)
+        app.broker.fetched_in_vain.clear()
+        [(_, _, files)] = process.disk.stores()
+        files.data = damaged = Damaged(files.data)
+        damaged.key = b"c"
+        for key in ("c", "b"):
+            app.feed(key)
+            app.run_until_processed(process)
+
+    assert [line["store"] for line in logs if line["event"] == REBUILT] == ["counts"]
+    assert (done(logs), noticed(logs)) == ([NOTHING], [1])
     process.stop()
 
 
