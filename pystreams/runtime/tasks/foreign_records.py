@@ -112,7 +112,8 @@ class ForeignRecords:
             except StateStoreCorruptedError as error:
                 damage, managed.unexpected = error, None
                 done = REBUILT_FROM_IT
-        if not (self._producers_repeat or (found.perhaps_own and can_be_undone)):
+        own = self._producers_repeat or (found.perhaps_own and can_be_undone)
+        if damage is not None or not own:
             found.tell(task.task_id, changelog, done, count)
         if damage is not None:
             raise damage

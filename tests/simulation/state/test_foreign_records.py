@@ -306,6 +306,31 @@ def test_a_store_that_is_found_damaged_as_they_are_undone_is_rebuilt(tmp_path: P
     process.stop()
 
 
+@pytest.mark.parametrize("went_back", [True, False])
+def test_a_damaged_store_is_told_whoever_may_have_written_to_its_changelog(
+    tmp_path: Path, *, went_back: bool
+) -> None:
+    """The task itself before it went back, or a producer that writes records twice."""
+    settings = {} if went_back else {"producer_acks": "1"}
+    app = Application(tmp_path, "at_least_once", **settings)
+    process = started(app, counting(), "a", "a", "b")
+    with capture_logs() as logs:
+        if went_back:
+            app.faults.fail_next("flush", TransactionAbortableError("a record was lost"))
+            app.feed("b")
+            while not [each for each in logs if each["event"] == "restored"]:
+                process.step()
+        [(_, _, files)] = process.disk.stores()
+        files.data = Damaged(files.data)
+        app.broker.append(*CHANGELOG, logged(app)[:1])
+        app.feed("b")
+        app.run_until_processed(process)
+
+    event = WENT_BACK if went_back else NOTICED
+    assert [each["done"] for each in logs if each["event"] == event] == [NOTHING]
+    process.stop()
+
+
 def test_a_store_that_is_rebuilt_before_they_are_undone_is_told_to_hold_them(
     tmp_path: Path,
 ) -> None:
