@@ -100,7 +100,7 @@ class StreamThread:
         reader = f"{self.name}-foreign-records"
         foreign = ForeignRecords(parts, membership, reader)
         self._committer = Committer(
-            lambda: self._consumer, self._producers, self._concurrent, foreign
+            lambda: self._consumer, self._producers, self._concurrent, foreign, self._stop
         )
         self._timing = LoopTiming(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(

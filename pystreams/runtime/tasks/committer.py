@@ -29,6 +29,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.foreign_records import ForeignRecords
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.stop_order import StopOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Committer:
     Args:
         concurrent: Runs several units at once.
         foreign: Undoes what others have written to changelogs.
+        stop: The thread's.
 
     Attributes:
         commits: Kafka commits that succeeded so far.
@@ -72,8 +74,9 @@ class Committer:
         producers: TaskProducers,
         concurrent: ConcurrentCalls,
         foreign: ForeignRecords,
+        stop: StopOrder,
     ) -> None:
-        self._foreign = foreign
+        self._foreign, self._stop = foreign, stop
         self._consumer = consumer
         self._producers = producers
         self._concurrent = concurrent
@@ -143,6 +146,8 @@ class Committer:
             try:
                 self._foreign.undo(task, unit.producer, leaving=leaving)
             except TaskCorruptedError as error:
+                if self._stop.is_given:
+                    continue  # All is committed, and the damage is told.
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
             except TaskMigratedError:
                 if not leaving:

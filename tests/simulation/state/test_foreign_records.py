@@ -331,6 +331,25 @@ def test_a_damaged_store_is_told_whoever_may_have_written_to_its_changelog(
     process.stop()
 
 
+def test_a_store_found_damaged_at_a_stop_does_not_tell_that_the_commit_failed(
+    tmp_path: Path,
+) -> None:
+    """All is committed; only what is late is not undone."""
+    app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
+    process = started(app, counting(), "a", "a")
+    [(_, _, files)] = process.disk.stores()
+    files.data = Damaged(files.data)
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    app.feed("b")
+    for _ in range(5):
+        process.step()
+    with capture_logs() as logs:
+        process.stop()
+
+    assert (app.committed(), done(logs)) == (3, [NOTHING])
+    assert not [each for each in logs if "commit failed" in each["event"]]
+
+
 def test_a_store_that_is_rebuilt_before_they_are_undone_is_told_to_hold_them(
     tmp_path: Path,
 ) -> None:
