@@ -215,7 +215,12 @@ class ManagedStore:
             self.checkpoint.moved(last_offset)
 
     def count_anew(self, *, went_back: bool = False) -> None:
-        """Expect of the changelog only what is sent from now on."""
+        """Expect of the changelog only what is sent from now on.
+
+        What was logged again is in the changelog, and so committed or restored.
+        """
+        if self.logged_again:
+            self.unexpected = None
         if self.output is not None:
             self._sent_before = self.output.sent_records
             self._went_back |= went_back
@@ -230,8 +235,6 @@ class ManagedStore:
         assert output is not None, "a store that is logged has a buffer"
         before = -1 if before is None else before  # It held nothing to restore.
         sent, went_back = output.sent_records - self._sent_before, self._went_back
-        if self.logged_again:
-            self.unexpected = None
         self.count_anew()
         self._went_back = False
         if last_offset - before <= sent:

@@ -214,6 +214,34 @@ def test_a_task_that_stays_while_others_leave_undoes_them_at_its_next_commit(
     other.stop()
 
 
+def test_a_task_that_stays_through_a_rebalance_undoes_them_once(tmp_path: Path) -> None:
+    """One that restores what it has logged again, as the group asked for all partitions back."""
+    app = Application(tmp_path, "at_least_once", partitions=2, commit_interval_ms=5000)
+    topology = counting()
+    process, other = app.process(topology=topology), app.process("p1", topology)
+    process.start()
+    app.feed(*"abcdefgh", *"abcdefgh")
+    app.run_until_processed(process)
+    changelogs = [CHANGELOG, CHANGELOG._replace(partition=1)]
+    for changelog in changelogs:
+        old = app.broker.log(changelog).committed_records()[0]
+        record = (old.message_key, old.message_value, old.timestamp_ms, old.message_headers)
+        app.broker.append(*changelog, [record])
+    app.feed(*"abcdefgh")
+    for _ in range(5):
+        process.step()
+    with capture_logs() as logs:
+        other.start()
+        for _ in range(2):
+            app.run_until_processed(process, other)
+            app.feed(*"abcdefgh")
+        app.run_until_processed(process, other)
+
+    assert (len(running_tasks(process)), done(logs)) == (1, [UNDONE, UNDONE])
+    process.stop()
+    other.stop()
+
+
 def test_a_key_that_the_store_does_not_have_is_deleted_again(tmp_path: Path) -> None:
     app = Application(tmp_path, "at_least_once")
     process = started(app, counting(), "a")
