@@ -339,7 +339,7 @@ def test_a_damaged_store_is_told_whoever_may_have_written_to_its_changelog(
     tmp_path: Path, *, went_back: bool
 ) -> None:
     """The task itself before it went back, or a producer that writes records twice."""
-    settings = {} if went_back else {"producer_acks": "1"}
+    settings: dict[str, Any] = {} if went_back else {"producer_acks": "1"}
     app = Application(tmp_path, "at_least_once", **settings)
     process = started(app, counting(), "a", "a", "b")
     with capture_logs() as logs:
