@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from pystreams import StreamsBuilder, serdes
 from pystreams.cli.application.initial_state import initial_state
@@ -17,8 +15,12 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 CONFIG = {"application.id": "app", "bootstrap.servers": "nowhere:9092"}
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["export", "backfill's data set"])
 def test_a_state_is_called_what_its_directory_is(tmp_path: Path, kind: str) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
     builder = StreamsBuilder()
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
     stream.group_by_key().count(name="counts")
