@@ -25,6 +25,11 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 
 
+def is_to_be_committed(task: StreamTask) -> bool:
+    """Return whether a task has something to commit, or to undo, which is done after a commit."""
+    return task.needs_commit() or bool(task.state_manager.with_unexpected_offsets())
+
+
 class ActiveTasks:
     """Running tasks, by what is to be done for them."""
 
@@ -86,7 +91,7 @@ class ActiveTasks:
             self._awaiting[task] = None
         else:
             self._awaiting.pop(task, None)
-        if task.needs_commit() or task.state_manager.with_unexpected_offsets():
+        if is_to_be_committed(task):
             self._uncommitted[task] = None
         else:
             self._uncommitted.pop(task, None)

@@ -26,6 +26,7 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.active_tasks import is_to_be_committed
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.foreign_records import ForeignRecords
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
@@ -97,7 +98,7 @@ class Committer:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             StateStoreError: A store could not be written after the Kafka commit.
         """
-        units = self._units([task for task in tasks if _is_due(task)])
+        units = self._units([task for task in tasks if is_to_be_committed(task)])
         if not units:
             return []
         failures: list[CommitFailure] = []
@@ -181,11 +182,6 @@ class Committer:
         except StreamsError as error:
             return error
         return None
-
-
-def _is_due(task: StreamTask) -> bool:
-    """Return whether a task has something to commit, or to undo, which is done after a commit."""
-    return task.needs_commit() or bool(task.state_manager.with_unexpected_offsets())
 
 
 def _without_retries(

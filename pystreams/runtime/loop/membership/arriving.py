@@ -145,8 +145,8 @@ class Arrival:
 
     def _judge(self, now_ms: float, group: GroupDescription) -> bool:
         watched = self._is_to_watch and group.settled
-        waits = bool(self._parts.warming or self._parts.held_back)
-        due = waits and now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
+        some_wait = bool(self._parts.warming or self._parts.held_back)
+        due = some_wait and now_ms - self._asked_ms >= _COMMITTED_EVERY_MS
         asks = (watched and not self._is_free) or (due and group.settled)
         answered = asks and self._ask_who_is_silent(now_ms, group)
         foreign = of_another_topology(group.members, self._parts.plan.reads, ())
