@@ -48,17 +48,21 @@ class QuickForwards:
 
     Args:
         tls: How they are asked over TLS; None asks without.
+        timeout_s: How long a question waits for a connection, and again for its answer.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, *, timeout_s: float = _TIMEOUT_S) -> None:
         self._tls = tls
+        self._timeout_s = timeout_s
         self._owners: dict[HostInfo, _Owner] = {}
 
     def ask(self, forward: Forward, done: Done) -> None:
         """Ask; `done` is called once, later."""
         owner = self._owners.get(forward.owner)
         if owner is None:
-            owner = self._owners[forward.owner] = _Owner(forward.owner, self._tls, self._let_go)
+            owner = self._owners[forward.owner] = _Owner(
+                forward.owner, self._tls, self._timeout_s, self._let_go
+            )
         owner.ask(forward.request, done)
 
     @property
@@ -100,9 +104,14 @@ class _Owner:
     """
 
     def __init__(
-        self, address: HostInfo, tls: ssl.SSLContext | None, let_go: Callable[[_Owner], None]
+        self,
+        address: HostInfo,
+        tls: ssl.SSLContext | None,
+        timeout_s: float,
+        let_go: Callable[[_Owner], None],
     ) -> None:
         self.address = address
+        self.timeout_s = timeout_s
         self._tls = tls
         self._let_go = let_go
         self._links: set[_Link] = set()
@@ -117,7 +126,7 @@ class _Owner:
         self._go_on()
         if self._waiting and self._waiting[-1] is question:
             loop = asyncio.get_running_loop()
-            question.gives_up = loop.call_later(_TIMEOUT_S, self._give_up, question)
+            question.gives_up = loop.call_later(self.timeout_s, self._give_up, question)
 
     def opened(self, link: _Link) -> None:
         self._links.add(link)
@@ -167,7 +176,7 @@ class _Owner:
 
     async def _connect(self, question: _Question) -> None:
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
+            async with asyncio.timeout(self.timeout_s):
                 link = await self._new_link()
         except Exception:  # noqa: BLE001 - the ordinary way meets it again, and tells of it
             question.done(None)
@@ -283,11 +292,11 @@ class _Link(asyncio.Protocol):
             question.done(None)
 
     def _look_later(self) -> None:
-        self._next_look = self._loop.call_later(_TIMEOUT_S, self._look)
+        self._next_look = self._loop.call_later(self._owner.timeout_s, self._look)
 
     def _look(self) -> None:
         rests_s = self._loop.time() - self._since_s
-        if rests_s >= (_KEPT_S if self._question is None else _TIMEOUT_S):
+        if rests_s >= (_KEPT_S if self._question is None else self._owner.timeout_s):
             self._transport.abort()
         else:
             self._look_later()
