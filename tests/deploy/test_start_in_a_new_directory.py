@@ -401,6 +401,23 @@ def test_what_the_group_knows_of_a_former_store_wins_over_a_file_that_still_has_
         group.start(windowed(TUMBLING), "away")
 
 
+def test_a_directory_that_was_away_does_not_overwrite_what_the_group_knows_of_a_former_store(
+    group: Group,
+) -> None:
+    gone = COUNT.replace("counts", "others")
+    group.run(windowed(TUMBLING), "away")
+    group.run(gone, "away")
+    group.reset(LONGER, "first")
+    group.lose_changelogs()
+    group.run(LONGER, "first")
+    group.run(gone, "first")
+    group.run(gone, "away")
+
+    with pytest.raises(TopologyError, match="its windows have changed"):
+        group.start(windowed(TUMBLING), "elsewhere")
+    assert ("counts", Verdict.UNSURE.value) in group.start(LONGER, "elsewhere")
+
+
 def test_a_rollback_in_a_directory_that_knows_the_version_is_told(group: Group) -> None:
     group.run(LONGER, "away")
     group.reset(LONGER, "first")

@@ -57,9 +57,9 @@ class TopologyNote:
         fingerprint = self.fingerprint
         if fingerprint is None:
             return self
-        since = started_since(self.known, noted)
-        before = noted[len(since) :]
-        fingerprint = fingerprint.after(_told_by(before), _told_by(since))
+        # Others may have run the version that the directory knew while it was away.
+        newer = len(started_since(self.known, noted)) + 1
+        fingerprint = fingerprint.after(_told_by(noted[newer:]), _told_by(noted[:newer]))
         return replace(self, fingerprint=fingerprint)
 
     def keys_to_note(self, plan: TopologyPlan, topic: str) -> list[str]:
