@@ -101,8 +101,8 @@ class KeptConnections:
         """Ask for something.
 
         Args:
-            connect_timeout_s: How long each step to a connection may take (s): to the address, to
-                TLS; as long as those of an answer when None.
+            connect_timeout_s: How long each step to a connection may take (s): to the address, by
+                way of a proxy, to TLS; as long as those of an answer when None.
             within_s: How long all of it may take from the lookup of the name on (s), however many
                 steps there are; those to a connection end by their own time. None: as long as its
                 steps.
@@ -260,10 +260,12 @@ class _Connection:
         Args:
             until_s: By when a proxy is to have answered, if there is such a time.
         """
-        self._reading.until_s = until_s
         answer_s = self._http.timeout
         if timeout_s is not None:
             self._http.timeout = timeout_s
+            if until_s is not None:
+                until_s = min(until_s, time.monotonic() + timeout_s)
+        self._reading.until_s = until_s
         try:
             self._http.connect()
         except BaseException:
