@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,25 @@ def test_who_knows_better_says_so_as_the_refusal_tells(group: Group, tmp_path: P
     file.write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
 
     assert group.start(LONGER, "elsewhere") == [("counts", "wrong results")]
+
+
+def test_who_knows_better_says_so_in_a_directory_that_is_new_at_each_start(
+    group: Group, tmp_path: Path
+) -> None:
+    new = tmp_path / "orders.py"
+    new.write_text(f"{HEAD}{LONGER}")
+    group.run(windowed(TUMBLING), "first")
+    file = group.file("a pod")
+    with pytest.raises(TopologyError) as refused:
+        group.start(LONGER, "a pod")
+    shutil.rmtree(file.parents[1])
+
+    assert f"behind `mkdir -p '{file.parent}'`" in str(refused.value)
+    assert f"json > '{file}.new' && mv '{file}.new' '{file}'`" in str(refused.value)
+    file.parent.mkdir(parents=True)
+    file.write_text(CliRunner().invoke(describe, [str(new), "--json"]).stdout)
+
+    assert group.start(LONGER, "a pod") == [("counts", "wrong results")]
 
 
 def test_after_a_reset_it_starts(group: Group) -> None:

@@ -15,6 +15,7 @@ of a store that has no rows to be restored: nothing can be wrong there.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -152,8 +153,11 @@ class LastTopology:
             "this topology would go on with state that is not its own, with wrong results:\n"
             f"{told}\nThat is so by what group {group!r} {by}; `pystreams check NEW --group "
             f"{group}` shows what else would happen. The rows may also be of another process "
-            "of this version that has not committed yet: if one runs, start again once it has. "
-            f"{how_to_take_the_rows(self._file)}"
+            "of this version that has not committed yet, or was started before the last one of the "
+            "other version: if one runs, start again once it has committed, or was started again. "
+            f"{how_to_take_the_rows(self._file)}. Where each start has a new directory, as in a "
+            "container without a volume, that comes before the start in its command, for this "
+            f"deploy only, behind `mkdir -p {shlex.quote(str(self._file.parent))}`"
         )
 
     def _is_unknown(self, judged: Judgement) -> bool:
@@ -232,8 +236,9 @@ def how_to_take_the_rows(file: Path) -> str:
 
     A command that fails leaves the file as it is: without what it has, nothing is refused.
     """
+    old, new = shlex.quote(str(file)), shlex.quote(f"{file}.new")
     return (
         "Should the old rows be right all the same, say so on this host, with the -c and --config "
-        f"of the start: `pystreams describe NEW --json > {file}.new && mv {file}.new {file}`, and "
-        "start again"
+        f"of the start: `pystreams describe NEW --json > {new} && mv {new} {old}`, and start "
+        "again"
     )

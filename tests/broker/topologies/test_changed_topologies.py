@@ -225,7 +225,7 @@ def test_a_new_directory_is_refused_what_would_be_wrong_until_somebody_says_to_k
         refusal = elsewhere.refusal(pair.new)
         assert "store 'counts' (count at orders.py:" in refusal
         assert "its windows have changed" in refusal
-    (advice,) = re.findall("`pystreams describe NEW --json > .* && mv .* (.*)`", refusal)
+    (advice,) = re.findall("`pystreams describe NEW --json > [^`]* && mv [^`]* ([^`]*)`", refusal)
     Path(advice).write_text(elsewhere.described(pair.new, tmp_path / "orders.py"))
     second = elsewhere.start(pair.new)
     try:
