@@ -8,6 +8,10 @@ from typing import ParamSpec, TypeVar
 
 _TAKES_NOTHING = "cannot schedule new futures"
 
+_CAUSES_MAX = 20
+_AT_THE_END = "interpreter shutdown"
+"""What Python says then of pools, of event loops that use them, and of new threads."""
+
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
@@ -30,3 +34,15 @@ def begin_call(
     except BaseException as error:  # noqa: BLE001 - raised by who asks for the result, as a pool's.
         made.set_exception(error)
     return made
+
+
+def is_end_of_python(error: BaseException) -> bool:
+    """Return whether something failed, or what has caused it, as the program's main thread ended."""
+    found: BaseException | None = error
+    for _ in range(_CAUSES_MAX):
+        if found is None:
+            return False
+        if isinstance(found, RuntimeError) and _AT_THE_END in str(found):
+            return True
+        found = found.__cause__ or found.__context__
+    return False

@@ -18,13 +18,23 @@ from tests.broker.reading import committed_offsets, produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 PROGRAM = """
-import signal, sys
+import logging, signal, sys, threading
+from concurrent.futures import ThreadPoolExecutor
 from pystreams import KafkaStreams, StreamsBuilder, serdes
 
 servers, application, source, output, directory, way = sys.argv[1:]
 builder = StreamsBuilder()
 stream = builder.stream(source, key_serde=serdes.STRING, value_serde=serdes.STRING)
-stream.map_values(lambda value: 1 / 0 if value == "wrong" else value).to(
+pool, is_late = ThreadPoolExecutor(), threading.Event()
+
+def changed(value):
+    if value == "late":
+        is_late.set()
+        threading.main_thread().join()
+        return pool.submit(str, value).result()
+    return 1 / 0 if value == "wrong" else value
+
+stream.map_values(changed).to(
     output, key_serde=serdes.STRING, value_serde=serdes.STRING
 )
 config = {
@@ -35,6 +45,9 @@ config = {
 }
 if way in ("ends", "dies"):  # Tasks with producers of their own commit side by side.
     config |= {"processing.guarantee": "exactly_once", "commit.interval.ms": 9_000}
+if way == "late":
+    logging.basicConfig(level=logging.WARNING)
+    config |= {"processing.exception.handler": "continue"}
 streams = KafkaStreams(builder.build(), config)
 if way == "with":
     with streams:
@@ -48,6 +61,10 @@ elif way in ("ends", "dies"):
         streams.wait(0.01)
     if way == "dies":
         raise ValueError("of the host's")
+    sys.exit(0)
+elif way == "late":
+    streams.start()
+    is_late.wait()
     sys.exit(0)
 else:
     signal.signal(signal.SIGTERM, lambda *_: streams.close())
@@ -168,3 +185,17 @@ def test_a_program_whose_main_thread_ends_without_a_close_commits_and_is_over(
     assert ("of the host's" in told) == (way == "dies")
     assert "bug" not in told
     assert program.committed() >= 4
+
+
+def test_what_fails_as_python_ends_is_not_left_out_by_a_handler_that_goes_on(
+    program: Program,
+) -> None:
+    """Python takes the pools of the user's functions away before the application has stopped."""
+    program.write(b"1", b"2", b"late")
+    with program.running("late") as process:
+        _, told = process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode == 0
+    assert "No handler is asked, and nothing is lost" in told
+    assert "record skipped" not in told
+    assert program.committed() < 3

@@ -19,6 +19,7 @@ from typing import Self
 
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.pools import is_end_of_python
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.failures.dead_letters import (
     DeadLetterRecord,
@@ -182,8 +183,10 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
 
     Raises:
         ProcessingError: The handler itself raised, or what it returned is no answer; that stops
-            the application, as in Kafka.
+            the application, as in Kafka. Or Python ends, which says nothing of the record.
     """
+    if is_end_of_python(error):
+        raise _at_the_end(context, error) from error
     try:
         response: object = handler(context, error)
     except Exception as raised:
@@ -207,14 +210,31 @@ def _no_answer(context: ErrorContext, error: Exception, told: str) -> Processing
         error: What it was asked about.
         told: What it did, and the cure.
     """
-    task = "" if context.task_id is None else f"{context.task_id.told}: "
-    by = "the producer" if context.node is None else f"node {context.node!r}"
-    message = (
-        f"{task}the handler of {context.stage} errors {told}. It was asked about "
-        f"{where(context)}, on which {by} raised {type(error).__name__}: {error}"
+    return _error_of(
+        context,
+        f"the handler of {context.stage} errors {told}. It was asked about {where(context)}, on "
+        f"which {_raised(context, error)}",
     )
+
+
+def _at_the_end(context: ErrorContext, error: Exception) -> ProcessingError:
+    return _error_of(
+        context,
+        "the program's main thread has ended, and Python's pools of threads with it: on "
+        f"{where(context)} {_raised(context, error)}. No handler is asked, and nothing is lost: "
+        "the next start goes on before it. A program that ends in wait() or close() stops in order",
+    )
+
+
+def _raised(context: ErrorContext, error: Exception) -> str:
+    by = "the producer" if context.node is None else f"node {context.node!r}"
+    return f"{by} raised {type(error).__name__}: {error}"
+
+
+def _error_of(context: ErrorContext, told: str) -> ProcessingError:
+    task = "" if context.task_id is None else f"{context.task_id.told}: "
     return ProcessingError(
-        message,
+        f"{task}{told}",
         task_id=context.task_id,
         node=context.node,
         topic=context.topic,
