@@ -37,7 +37,7 @@ def begin_call(
 
 
 def is_end_of_python(error: BaseException) -> bool:
-    """Return whether something failed, or what has caused it, as the program's main thread ended."""
+    """Return whether it, or what has caused it, comes of the end of the program's main thread."""
     found: BaseException | None = error
     for _ in range(_CAUSES_MAX):
         if found is None:

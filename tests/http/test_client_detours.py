@@ -173,19 +173,26 @@ def test_a_proxy_that_speaks_no_http_is_told_without_its_password(
 
 
 @pytest.mark.parametrize(
-    "limits",
+    ("within_s", "connect_timeout_s"),
     [
-        pytest.param({"within_s": 0.5}, id="the owner's time"),
-        pytest.param({"within_s": DEADLINE_S, "connect_timeout_s": 0.5}, id="to connect"),
+        pytest.param(0.5, None, id="the owner's time"),
+        pytest.param(DEADLINE_S, 0.5, id="the time to connect"),
     ],
 )
 def test_a_proxy_that_answers_byte_by_byte_is_not_waited_for_longer_than_its_owner(
-    no_proxies: pytest.MonkeyPatch, limits: dict[str, float]
+    no_proxies: pytest.MonkeyPatch, within_s: float, connect_timeout_s: float | None
 ) -> None:
     with ThreadPoolExecutor(1) as pool, trickling() as (place, proxy):
         no_proxies.setenv("https_proxy", f"http://{place}")
         kept = KeptConnections(DEADLINE_S, ssl.create_default_context())
-        asked = pool.submit(kept.get, Address("https", "a.example:1"), "/", {}, **limits)
+        asked = pool.submit(
+            kept.get,
+            Address("https", "a.example:1"),
+            "/",
+            {},
+            within_s=within_s,
+            connect_timeout_s=connect_timeout_s,
+        )
         proxy.join(DEADLINE_S / 10)
         assert not proxy.is_alive()
         with pytest.raises(TimeoutError):
