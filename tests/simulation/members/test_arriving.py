@@ -144,6 +144,36 @@ def test_a_newcomer_waits_for_a_silent_member_no_longer_than_a_session(tmp_path:
     assert len(group.members()) == 3
 
 
+def test_a_dead_member_is_waited_for_though_the_living_one_is_silent_for_a_moment(
+    tmp_path: Path,
+) -> None:
+    """It is at one long record: a rebalance would stop it for the dead one's session."""
+    scene = Scene(tmp_path, **{"consumer.session.timeout.ms": "20000"})
+    lives, dies = scene.process("p0"), scene.process("p1")
+    lives.start()
+    dies.start()
+    scene.run(lives, dies, for_ms=2000)
+    dies.crash()
+    comes = scene.process("p2", newcomer=True)
+    comes.start()
+    group = scene.application.broker.group
+
+    def run_on(*processes: SimulatedProcess, for_ms: int) -> None:
+        for _ in range(for_ms // STEP_MS):
+            group.touch_all()  # Its session is longer than that.
+            scene.run(*processes, for_ms=STEP_MS)
+
+    with capture_logs() as lines:
+        run_on(lives, comes, for_ms=4000)
+        assert WAITS in {line["event"] for line in lines}
+        run_on(comes, for_ms=2500)
+        run_on(lives, comes, for_ms=2000)
+    assert len(group.members()) == 2
+
+    scene.run(lives, comes, for_ms=2 * SESSION_MS)
+    assert partitions_of(comes)
+
+
 def test_members_that_commit_seldom_hold_a_newcomer_up_for_one_session_in_all(
     tmp_path: Path,
 ) -> None:

@@ -45,6 +45,8 @@ _COMMITS_SELDOM_MS = 2000
 """With longer commit intervals it would take too long to tell who is alive."""
 _STANDS_AFTER_MS = 5000
 """How long nobody of the group commits, beyond the time between commits, when nobody processes."""
+_LIVES_FOR_MS = 5000
+"""How long somebody counts as alive who falls silent: at one long record, or while brokers rest."""
 _TRIES_MS = 2000
 """How long the first look is tried."""
 _TOLD_EVERY_MS = 10_000
@@ -88,6 +90,8 @@ class Arrival:
         self._standing_ms = 1.5 * settings.commit_interval_ms + _STANDS_AFTER_MS
         self._stands_since_ms: float | None = None
         self._silences = Silences(settings.membership.session_timeout_ms)
+        self._alive_ms = float("-inf")
+        self._some_live = False
         self._members: Sequence[GroupMember] = ()
         self._told_dead: set[str] = set()
         self._asked_ms = self._failure_told_ms = float("-inf")
@@ -232,7 +236,7 @@ class Arrival:
 
     def _waits_for(self, now_ms: float) -> set[str]:
         """Return the ids of dead members: nobody is protected by a wait where nobody processes."""
-        return self._dead(now_ms) if self._is_to_watch and self._signs.alive else set()
+        return self._dead(now_ms) if self._is_to_watch and self._some_live else set()
 
     def _dead(self, now_ms: float) -> set[str]:
         """Return the ids of members that may have died."""
@@ -249,8 +253,11 @@ class Arrival:
         ends = {at: range_.end for at, range_ in ranges.items()}
         silent = self._signs.look(now_ms, group.members, committed, ends)
         self._silences.note(now_ms, silent)
+        if self._signs.alive:
+            self._alive_ms = now_ms
+        self._some_live = now_ms - self._alive_ms < _LIVES_FOR_MS
         # What waits for a dead member says nothing of others, which may have nothing to do.
-        dead_ids = self._dead(now_ms) if self._signs.alive else set[str]()
+        dead_ids = self._dead(now_ms) if self._some_live else set[str]()
         living = (member for member in group.members if member.member_id not in dead_ids)
         much_waits = any(
             ranges[at].end - max(committed.get(at, 0), ranges[at].beginning) > _MARKERS
