@@ -234,6 +234,35 @@ def test_a_thread_without_tasks_that_can_not_look_spoils_no_warm_up_of_its_proce
     assert {line["why"] for line in told(lines, JOINS)} == {"warm"}
 
 
+def test_a_thread_that_can_not_do_its_first_looks_spoils_no_warm_up_of_its_process(
+    tmp_path: Path,
+) -> None:
+    scene = scene_of(tmp_path, **{"num.stream.threads": "3"})
+    first, comes = scene.process("p0"), scene.process("p1", newcomer=True)
+    first.start()
+    run = partial(run_threads, scene, 3)
+    run(first, for_ms=4000)
+    held_up(scene, is_held=True)
+    faults = scene.application.faults
+    no_answer = RetriableClientError("no answer")
+    faults.fail_next("describe_group", no_answer, after=2)
+    with capture_logs() as lines:
+        comes.start()
+        for _ in range(100):
+            faults.fail_next("describe_group", no_answer)
+            comes.step(2)
+            faults.forget_scripted("describe_group")
+            comes.step(1)
+            run(first, for_ms=50)
+            comes.step()
+        assert members(scene) == 3
+        held_up(scene, is_held=False)
+        run(first, comes, for_ms=6000)
+
+    assert members(scene) == 6
+    assert {line["why"] for line in told(lines, JOINS)} == {"warm"}
+
+
 def test_a_warm_up_ends_though_an_input_can_not_be_asked_for_where_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

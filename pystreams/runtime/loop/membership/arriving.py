@@ -192,14 +192,12 @@ class Arrival:
     def _goes_on_after(self, now_ms: float, error: StreamsError) -> bool:
         """Go on with a warm-up where the group can't be looked at; who never could joins."""
         self._stands_since_ms = None
-        if not self._has_seen and now_ms - self._began_ms >= _TRIES_MS:
-            self.warm_up.end(now_ms, str(error))
-            return True
         self.warm_up.go_on(now_ms, answered=False)
         self._tell(now_ms, error)
-        has_looked = now_ms - self._began_ms >= self._looking_ms
-        free = self._is_free or (has_looked and not self._waits_for(now_ms))
-        if free and not self.warm_up.lasts:  # No look has come as far as to what is to come.
+        tried_ms = self._looking_ms if self._has_seen else _TRIES_MS
+        has_tried = now_ms - self._began_ms >= tried_ms
+        free = self._is_free or (has_tried and not self._waits_for(now_ms))
+        if free and not self.warm_up.lasts:  # No look has told what is to come.
             self._parts.warming.discard(self._name)
         return free
 
