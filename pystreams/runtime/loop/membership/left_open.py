@@ -103,7 +103,10 @@ class LeftOpen:
         self._waits_since_ms = self._clock.monotonic_ms() if self._static else None
 
     def see(self, group: GroupDescription) -> None:
-        """Note who is in the group; end what those have left open who have died. Does not wait."""
+        """Note who is in the group; end what those have left open who have died.
+
+        Does not wait, but where the program's main thread has ended and calls are made here.
+        """
         if not self._watches:
             return
         now_ms = since_ms = self._clock.monotonic_ms()
@@ -122,7 +125,7 @@ class LeftOpen:
                 self._forget(name)
 
     def end_what_is_waited_for(self) -> None:
-        """End what absent members have left open before which a task stands here. Does not wait."""
+        """End what absent members have left open before which a task stands here, as in `see`."""
         if not self._absent_since_ms:
             return
         now_ms, undecided = self._clock.monotonic_ms(), self._undecided()
