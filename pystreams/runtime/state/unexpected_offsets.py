@@ -12,6 +12,7 @@ REBUILT_FROM_IT = "nothing: the store is damaged, and what it is rebuilt from ma
 _FROM_ANOTHER = (
     "another process has written to the changelog of a task that runs here, after it stood still"
 )
+_FROM_ANOTHER_PERHAPS = "another process may have written to the changelog of a task that runs here"
 _FROM_BEFORE = (
     "the changelog of a task that went back to its last commit has records of before that, or of "
     "another process"
@@ -22,34 +23,34 @@ _log = get_logger("pystreams.tasks")
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedOffsets:
-    """A piece of a changelog that holds more than its task has sent.
+    """A piece of a changelog that takes more offsets than its task has sent records.
+
+    It is not known whether there are others until it is read: transactions and what is deleted
+    have offsets, too.
 
     Attributes:
         own_records: How many of its records the task has sent.
         perhaps_own: Whether the others may be its own as well: it went back to a commit.
+        records: How many it holds, with its own; None until it is read.
     """
 
     first: int
     last: int
     own_records: int
     perhaps_own: bool
+    records: int | None = None
 
-    def tell(
-        self,
-        task_id: TaskId,
-        changelog: TopicPartition | None,
-        done: str,
-        records: int | None = None,
-    ) -> None:
-        """Warn of it.
+    def tell(self, task_id: TaskId, changelog: TopicPartition | None, done: str) -> None:
+        """Warn of it; until it is read, of what may be there, as many as it takes offsets.
 
         Args:
             done: What was done about it.
-            records: How many there are, with its own; without it all offsets count.
         """
-        count = self.last - self.first + 1 if records is None else records
+        event, count = _FROM_BEFORE if self.perhaps_own else _FROM_ANOTHER, self.records
+        if count is None:
+            event, count = _FROM_ANOTHER_PERHAPS, self.last - self.first + 1
         _log.warning(
-            _FROM_BEFORE if self.perhaps_own else _FROM_ANOTHER,
+            event,
             task=str(task_id),
             changelog=str(changelog),
             records=count - self.own_records,

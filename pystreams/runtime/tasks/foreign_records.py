@@ -13,6 +13,7 @@ same state, or a task that goes back to that commit, restores it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pystreams.errors import (
     OffsetOutOfRangeError,
@@ -67,19 +68,17 @@ class ForeignRecords:
         Where that is not possible now it is tried again after the next commit.
 
         Args:
-            leaving: Whether there is no time to read a whole store: one that would be read is left
-                for the next commit, which comes without input, too; or, if the task leaves, to who
-                restores it (see `tell_of_those_left`).
+            leaving: Whether there is no time to read a whole store: where that were needed only
+                the changelog is read, and the rest is left for the next commit, which comes without
+                input, too; or, if the task leaves, to who restores it (see `tell_of_those_left`).
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             TaskCorruptedError: A store is damaged, and rebuilt once the task goes back.
         """
         for managed in task.state_manager.with_unexpected_offsets():
-            if leaving and _is_read_whole(managed.store):
-                continue
             try:
-                self._undo(task, managed, producer)
+                self._undo(task, managed, producer, leaving=leaving)
             except StateStoreCorruptedError as error:
                 task.trouble = error
                 raise TaskCorruptedError(task.task_id, error) from error
@@ -91,14 +90,22 @@ class ForeignRecords:
                     why=str(error),
                 )
 
-    def _undo(self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer) -> None:
+    def _undo(
+        self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer, *, leaving: bool
+    ) -> None:
         changelog, output, found = managed.changelog, managed.output, managed.unexpected
         assert changelog is not None, "a store that is logged has a changelog"
         assert output is not None, "a store that is logged has a buffer"
         assert found is not None, "somebody else has written to it"
+        left = leaving and _is_read_whole(managed.store)
+        if left and found.records is not None:
+            return
         count, times = self._read(changelog, found)
-        if count <= found.own_records:  # Marks of transactions have offsets, too.
+        if count <= found.own_records:
             managed.unexpected = None
+            return
+        managed.unexpected = found = replace(found, records=count)
+        if left:
             return
         can_be_undone = can_be_dumped(managed.store)
         damage, done = None, "the present values are logged again"
@@ -114,7 +121,7 @@ class ForeignRecords:
                 done = REBUILT_FROM_IT
         own = self._producers_repeat or (found.perhaps_own and can_be_undone)
         if damage is not None or not own:
-            found.tell(task.task_id, changelog, done, count)
+            found.tell(task.task_id, changelog, done)
         if damage is not None:
             raise damage
 
@@ -157,7 +164,7 @@ def tell_of_those_left(task: StreamTask) -> None:
     for managed in task.state_manager.with_unexpected_offsets():
         found = managed.unexpected
         assert found is not None, "somebody else has written to it"
-        done = "nothing: the task left before they were read, and who gets it restores them"
+        done = "nothing: the task has left, and who gets it restores them"
         found.tell(task.task_id, managed.changelog, done)
 
 

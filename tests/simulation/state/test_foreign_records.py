@@ -45,9 +45,10 @@ WENT_BACK = (
     "the changelog of a task that went back to its last commit has records of before that, or of "
     "another process"
 )
+PERHAPS = "another process may have written to the changelog of a task that runs here"
 UNDONE = "the present values are logged again"
 NOTHING = "nothing: the store is damaged, and what it is rebuilt from may be old"
-LEFT = "nothing: the task left before they were read, and who gets it restores them"
+LEFT = "nothing: the task has left, and who gets it restores them"
 REBUILT = "state store is damaged and rebuilt from its changelog"
 
 
@@ -82,6 +83,10 @@ def done(logs: list[Any]) -> list[str]:
 
 def noticed(logs: list[Any]) -> list[int]:
     return [each["records"] for each in logs if each["event"] == NOTICED]
+
+
+def warnings(logs: list[Any]) -> list[str]:
+    return [each["event"] for each in logs if each["log_level"] == "warning"]
 
 
 @pytest.mark.parametrize("topology", [counting, counting_windows])
@@ -381,6 +386,7 @@ def test_a_store_found_damaged_at_a_stop_does_not_tell_that_the_commit_failed(
 def test_a_store_that_is_rebuilt_before_they_are_undone_is_told_to_hold_them(
     tmp_path: Path,
 ) -> None:
+    """It may: none of them was read."""
     app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
     process = started(app, counting(), "a", "a", "b")
     app.broker.append(*CHANGELOG, logged(app)[:1])
@@ -397,7 +403,8 @@ def test_a_store_that_is_rebuilt_before_they_are_undone_is_told_to_hold_them(
             app.run_until_processed(process)
 
     assert [line["store"] for line in logs if line["event"] == REBUILT] == ["counts"]
-    assert (done(logs), noticed(logs)) == ([NOTHING], [1])
+    told = [(each["records"], each["done"]) for each in logs if each["event"] == PERHAPS]
+    assert (told, noticed(logs)) == ([(1, NOTHING)], [])
     process.stop()
 
 
@@ -466,6 +473,47 @@ def test_a_changelog_that_has_lost_its_beginning_is_not_taken_for_another_s(tmp_
 
     assert not noticed(logs)
     assert app.outputs() == [("a", 1), ("b", 1), ("b", 2), ("c", 1)]
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize("topology", [counting, counting_windows])
+def test_nor_is_it_where_the_first_commit_is_the_last(
+    tmp_path: Path, topology: Any, late: int
+) -> None:
+    """A task that leaves tells how many others there are, also where the store is read whole."""
+    source = Application(tmp_path / "other", "at_least_once")
+    started(source, topology(), "a")
+    app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
+    process = app.process(topology=topology())
+    process.start()
+    app.run_until_processed(process)
+    app.broker.append(*CHANGELOG, logged(source) * 7)
+    app.broker.log(CHANGELOG).delete_before(7)
+    app.broker.append(*CHANGELOG, logged(source) * late)
+    app.feed("a", "b", "b")
+    for _ in range(5):
+        process.step()
+    assert app.committed() is None
+    with capture_logs() as logs:
+        process.stop()
+
+    assert app.committed() == 3
+    assert (warnings(logs), noticed(logs)) == ([NOTICED] * late, [1] * late)
+
+
+def test_what_was_not_read_is_not_told_as_a_fact(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once", commit_interval_ms=5000)
+    process = started(app, counting_windows(), "a", "a", "b")
+    app.broker.append(*CHANGELOG, logged(app)[:1])
+    app.broker.fetched_in_vain.add(CHANGELOG)
+    with capture_logs() as logs:
+        app.feed("b")
+        app.run_until_processed(process)
+        process.stop()
+
+    assert not noticed(logs)
+    told = [each for each in logs if each["event"] == PERHAPS]
+    assert [(each["records"], each["done"]) for each in told] == [(1, LEFT)]
 
 
 @pytest.mark.parametrize(
