@@ -303,7 +303,7 @@ class StreamThread:
         """Commit all running tasks; return False when some of them could not."""
         started_ms = self._clock.monotonic_ms()
         self._processing.flush_caches()
-        committing = self._manager.active.uncommitted()
+        committing = self._manager.active.to_be_committed(started_ms)
         failures = self._committer.commit(committing, leaving=leaving)
         self._manager.active.committed(committing)
         self._timing.committed()

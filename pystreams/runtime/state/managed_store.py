@@ -12,7 +12,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.files.checkpointed_offsets import StoreCheckpoint
 from pystreams.runtime.state.store_settings import StoreSettings
-from pystreams.runtime.state.unexpected_offsets import UnexpectedOffsets
+from pystreams.runtime.state.unexpected_offsets import Tries, UnexpectedOffsets
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.store_builder import StoreBuilder
@@ -239,12 +239,13 @@ class ManagedStore:
         self._went_back = False
         if last_offset - before <= sent:
             return
-        first, known = before + 1, self.unexpected
+        first, known, tries = before + 1, self.unexpected, Tries()
         if known is not None:
             # What lies between is its own, and was counted.
             first, went_back = known.first, went_back or known.perhaps_own
+            tries = known.tries
             sent += before - known.last + known.own_records
-        self.unexpected = UnexpectedOffsets(first, last_offset, sent, went_back)
+        self.unexpected = UnexpectedOffsets(first, last_offset, sent, went_back, tries=tries)
 
     def was_restored_otherwise(self) -> bool:
         """Return whether it is of a time when `topology.optimization` said something else.

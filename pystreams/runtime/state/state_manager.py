@@ -309,6 +309,14 @@ class ProcessorStateManager:
         self.positions.committed()
         self.measure()
 
+    def to_be_undone(self, now_ms: float) -> list[ManagedStore]:
+        """Return those of them for which it is time to undo that, on the monotonic clock (ms)."""
+        return [
+            managed
+            for managed in self.with_unexpected_offsets()
+            if managed.unexpected is not None and managed.unexpected.tries.next_ms <= now_ms
+        ]
+
     def with_unexpected_offsets(self) -> list[ManagedStore]:
         """Return the stores to whose changelogs somebody else has written."""
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
@@ -18,7 +18,32 @@ _FROM_BEFORE = (
     "another process"
 )
 
+_FIRST_PAUSE_MS = 1_000
+_LONGEST_PAUSE_MS = 60_000
+_TOLD_EVERY_MS = 60_000
+
 _log = get_logger("pystreams.tasks")
+
+
+class Tries:
+    """When it is tried again to undo what others have written; times of the monotonic clock (ms).
+
+    Attributes:
+        next_ms: Not before that.
+    """
+
+    def __init__(self) -> None:
+        self.next_ms = self._tell_ms = 0.0
+        self._pause_ms = _FIRST_PAUSE_MS
+
+    def failed(self, now_ms: float) -> bool:
+        """Put the next try off, for longer each time; return whether that is to be told."""
+        self.next_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
+        told_lately = now_ms < self._tell_ms
+        if not told_lately:
+            self._tell_ms = now_ms + _TOLD_EVERY_MS
+        return not told_lately
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +57,7 @@ class UnexpectedOffsets:
         own_records: How many of its records the task has sent.
         perhaps_own: Whether the others may be its own as well: it went back to a commit.
         records: How many it holds, with its own; None until it is read.
+        tries: Those to undo what others have written.
     """
 
     first: int
@@ -39,6 +65,7 @@ class UnexpectedOffsets:
     own_records: int
     perhaps_own: bool
     records: int | None = None
+    tries: Tries = field(default_factory=Tries)
 
     def tell(self, task_id: TaskId, changelog: TopicPartition | None, done: str) -> None:
         """Warn of it; until it is read, of what may be there, as many as it takes offsets.

@@ -4,8 +4,8 @@ A thread may have a thousand tasks of which one has a record. So whoever calls i
 says so afterwards (`note`, `ran`), and the task is kept where it belongs:
 
 - while it may process records, among those that `in_turn` returns;
-- from the first write to the commit in `uncommitted`, and while its changelogs have records of
-  others that are to be undone after one;
+- from the first write to the commit in `uncommitted`;
+- while its changelogs have records of others, which are undone after a commit, in `_undoing`;
 - while operators of it await answers in `awaiting`;
 - from its start to its first commit, where a rebalance has interrupted it, in `_gone_on`;
 - with its next punctuation on the wall clock in a heap.
@@ -25,11 +25,6 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 
 
-def is_to_be_committed(task: StreamTask) -> bool:
-    """Return whether a task has something to commit, or to undo, which is done after a commit."""
-    return task.needs_commit() or bool(task.state_manager.with_unexpected_offsets())
-
-
 class ActiveTasks:
     """Running tasks, by what is to be done for them."""
 
@@ -37,6 +32,7 @@ class ActiveTasks:
         # Dicts as sets that keep their order.
         self._waking: dict[StreamTask, None] = {}
         self._uncommitted: dict[StreamTask, None] = {}
+        self._undoing: set[StreamTask] = set()
         self._awaiting: dict[StreamTask, None] = {}
         self._asking: set[StreamTask] = set()
         self._gone_on: set[StreamTask] = set()
@@ -53,6 +49,15 @@ class ActiveTasks:
     def uncommitted(self) -> list[StreamTask]:
         """Return the tasks that have anything to commit or to flush, in the order of their ids."""
         return sorted(self._uncommitted, key=_id_of)
+
+    def to_be_committed(self, now_ms: float) -> list[StreamTask]:
+        """Return these, and those that have something to undo now, in that order, too.
+
+        Args:
+            now_ms: The monotonic clock's.
+        """
+        undoing = {task for task in self._undoing if task.state_manager.to_be_undone(now_ms)}
+        return sorted(undoing.union(self._uncommitted), key=_id_of)
 
     def awaiting(self) -> list[StreamTask]:
         """Return the tasks whose operators hold records back, until answers come."""
@@ -91,10 +96,14 @@ class ActiveTasks:
             self._awaiting[task] = None
         else:
             self._awaiting.pop(task, None)
-        if is_to_be_committed(task):
+        if task.needs_commit():
             self._uncommitted[task] = None
         else:
             self._uncommitted.pop(task, None)
+        if task.state_manager.with_unexpected_offsets():
+            self._undoing.add(task)
+        else:
+            self._undoing.discard(task)
         if task.commit_requested:
             self._asking.add(task)
         else:
@@ -112,6 +121,7 @@ class ActiveTasks:
         """Take note that a task does not run any more."""
         self._waking.pop(task, None)
         self._uncommitted.pop(task, None)
+        self._undoing.discard(task)
         self._awaiting.pop(task, None)
         self._asking.discard(task)
         self._gone_on.discard(task)

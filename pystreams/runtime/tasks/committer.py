@@ -26,7 +26,6 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.tasks.active_tasks import is_to_be_committed
 from pystreams.runtime.tasks.concurrent_calls import ConcurrentCalls
 from pystreams.runtime.tasks.foreign_records import ForeignRecords
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
@@ -98,7 +97,9 @@ class Committer:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             StateStoreError: A store could not be written after the Kafka commit.
         """
-        units = self._units([task for task in tasks if is_to_be_committed(task)])
+        units = self._units(
+            [task for task in tasks if task.needs_commit() or self._foreign.are_to_be_undone(task)]
+        )
         if not units:
             return []
         failures: list[CommitFailure] = []
@@ -145,7 +146,8 @@ class Committer:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
         for task in committed:
             try:
-                self._foreign.undo(task, unit.producer, leaving=leaving)
+                if not self._foreign.undo(task, unit.producer, leaving=leaving):
+                    break
             except TaskCorruptedError as error:
                 if self._stop.is_given:
                     continue  # All is committed, and the damage is told.

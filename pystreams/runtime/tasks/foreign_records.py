@@ -51,44 +51,59 @@ class ForeignRecords:
 
     Args:
         parts: The thread's: clients; the admin client, which tells where a changelog begins if it
-            no longer begins where it is read from; whether producers may write a record twice.
+            no longer begins where it is read from; the clock; whether producers may write a record
+            twice.
         membership: Tells whether the thread may send.
         client_id: How its consumer is called, which lives as long as it reads.
     """
 
     def __init__(self, parts: ThreadParts, membership: Membership, client_id: str) -> None:
-        self._clients, self._admin = parts.clients, parts.admin
+        self._clients, self._admin, self._clock = parts.clients, parts.admin, parts.clock
         self._producers_repeat = not parts.settings.idempotent
         self._membership = membership
         self._client_id = client_id
 
-    def undo(self, task: StreamTask, producer: StreamsProducer, *, leaving: bool = False) -> None:
+    def are_to_be_undone(self, task: StreamTask) -> bool:
+        """Return whether a task has any for which it is time."""
+        return bool(task.state_manager.to_be_undone(self._clock.monotonic_ms()))
+
+    def undo(self, task: StreamTask, producer: StreamsProducer, *, leaving: bool = False) -> bool:
         """Log again what others have overwritten, if anything; to be called after a commit.
 
-        Where that is not possible now it is tried again after the next commit.
+        Where that is not possible now it is tried again after a later commit, of each store less
+        and less often, while the rest of the thread goes on.
 
         Args:
             leaving: Whether there is no time to read a whole store: where that were needed only
                 the changelog is read, and the rest is left for the next commit, which comes without
                 input, too; or, if the task leaves, to who restores it (see `tell_of_those_left`).
 
+        Returns:
+            Whether brokers answer. If not, all else is to wait for the next commit: the thread has
+            waited for long.
+
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             TaskCorruptedError: A store is damaged, and rebuilt once the task goes back.
         """
-        for managed in task.state_manager.with_unexpected_offsets():
+        for managed in task.state_manager.to_be_undone(self._clock.monotonic_ms()):
             try:
                 self._undo(task, managed, producer, leaving=leaving)
             except StateStoreCorruptedError as error:
                 task.trouble = error
                 raise TaskCorruptedError(task.task_id, error) from error
             except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
-                _log.warning(
-                    "records of others in a changelog are not undone yet",
-                    task=str(task.task_id),
-                    changelog=str(managed.changelog),
-                    why=str(error),
-                )
+                assert managed.unexpected is not None, "it is not undone"
+                if managed.unexpected.tries.failed(self._clock.monotonic_ms()):
+                    _log.warning(
+                        "records of others in a changelog are not undone yet",
+                        task=str(task.task_id),
+                        changelog=str(managed.changelog),
+                        why=str(error),
+                    )
+                if isinstance(error, RetriableClientError):
+                    return False
+        return True
 
     def _undo(
         self, task: StreamTask, managed: ManagedStore, producer: StreamsProducer, *, leaving: bool
