@@ -9,6 +9,7 @@ from pystreams.errors import (
     TaskCorruptedError,
     TaskMigratedError,
     TransactionAbortableError,
+    damage_in,
 )
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
@@ -98,9 +99,15 @@ class CommitRecovery:
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             return max(pause_s, _RETRY_PAUSE_S)
         pause_s = self._failing.note(error, unit.tasks)
-        failed = "transaction aborted" if unit.producer.transactional else "commit failed"
-        what = f"{failed}, going on from the last commit"
-        _log.warning("commit failed" if self._stop.is_given else what, tasks=tasks, why=str(error))
+        if not unit.producer.transactional and damage_in(error):
+            # It may have been found after the commit, which then holds.
+            what = "a store is damaged, going on from the last commit"
+        elif self._stop.is_given:
+            what = "commit failed"
+        else:
+            failed = "transaction aborted" if unit.producer.transactional else "commit failed"
+            what = f"{failed}, going on from the last commit"
+        _log.warning(what, tasks=tasks, why=str(error))
         return pause_s
 
 

@@ -341,8 +341,12 @@ def test_damage_that_a_commit_or_a_restore_meets_is_mended(
     for _ in range(times):
         app.faults.fail_next("write", StateStoreCorruptedError("counts", "damaged"))
     app.feed("a", "b")
-    app.run_until_processed(process)
-    process.stop()
+    with capture_logs() as logs:
+        app.run_until_processed(process)
+        process.stop()
 
     assert stored_counts(process) == {"a": 4, "b": 4}
     assert app.outputs() == [(key, count) for count in range(1, 5) for key in "ab"]
+    told = "transaction aborted" if guarantee != "at_least_once" else "a store is damaged"
+    failures = [each["event"] for each in logs if "going on from" in each["event"]]
+    assert failures == [f"{told}, going on from the last commit"]

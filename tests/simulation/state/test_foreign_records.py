@@ -49,6 +49,7 @@ PERHAPS = "another process may have written to the changelog of a task that runs
 UNDONE = "the present values are logged again"
 NOTHING = "nothing: the store is damaged, and what it is rebuilt from may be old"
 LEFT = "nothing: the task has left, and who gets it restores them"
+GOES_BACK = "a store is damaged, going on from the last commit"
 REBUILT = "state store is damaged and rebuilt from its changelog"
 
 
@@ -345,6 +346,8 @@ def test_a_store_that_is_found_damaged_as_they_are_undone_is_rebuilt(tmp_path: P
 
     assert [line["store"] for line in logs if line["event"] == REBUILT] == ["counts"]
     assert done(logs) == [NOTHING]
+    assert GOES_BACK in warnings(logs)
+    assert not [each for each in warnings(logs) if "commit failed" in each], "all was committed"
     assert app.outputs()[-3:-1] == [("b", 1), ("b", 2)]
     process.stop()
 
