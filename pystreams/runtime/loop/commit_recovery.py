@@ -95,7 +95,9 @@ class CommitRecovery:
         """Tell of a failure; return how long to wait before the next try (s)."""
         error, unit, tasks = failure.error, failure.unit, _tasks_of(failure)
         if _is_repeated(failure):
-            pause_s = self._failing.note(error, unit.tasks)
+            # The others have only late records of another process to undo.
+            failing = [task for task in unit.tasks if task.needs_commit()]
+            pause_s = self._failing.note(error, failing)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             return max(pause_s, _RETRY_PAUSE_S)
         pause_s = self._failing.note(error, unit.tasks)

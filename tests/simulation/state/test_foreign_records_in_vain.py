@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import Retry, StreamsBuilder, serdes
-from pystreams.errors import StateStoreError
+from pystreams import Retry, StreamsBuilder, TopicPartition, serdes
+from pystreams.errors import RetriableClientError, StateStoreError
 from tests.simulation.applications import CHANGELOG, Application
 from tests.simulation.state.test_foreign_records import UNDONE, done
 
@@ -151,6 +151,32 @@ def test_one_commit_reads_no_more_than_one_changelog_in_vain(tmp_path: Path) -> 
     assert longest_ms < 2 * READ_MS
     assert set(told) == set(map(str, changelogs))
     assert done(logs) == [UNDONE] * 4
+
+
+def test_a_task_that_has_only_late_records_left_ends_no_thread_while_commits_fail(
+    tmp_path: Path,
+) -> None:
+    """It has nothing to commit, however little is known of what its input still brings."""
+    app = Application(tmp_path, "at_least_once", task_timeout_ms=5000)
+    process = with_late_ones(app, counting(), 0)
+    app.broker.fetched_in_vain.add(CHANGELOG)
+    feed(app, 0)
+    app.run_until_processed(process)
+    app.broker.fetched_in_vain.add(TopicPartition("in", 0))
+    feed(app, 0)
+    with capture_logs() as logs:
+        run_for(app, process, 40)
+        assert process.threads[0].statistics().lag_records == 1
+        for _ in range(1000):
+            app.faults.fail_next("flush", RetriableClientError("no answer"))
+        run_for(app, process, 90)
+        assert [each for each in logs if each["event"] == "commit will be tried again"]
+
+        app.faults.forget_scripted("flush")
+        app.broker.fetched_in_vain.clear()
+        run_for(app, process, 61)
+    process.stop()
+    assert done(logs) == [UNDONE]
 
 
 def test_a_thread_whose_room_waits_for_a_retry_waits_beside_it(tmp_path: Path) -> None:
