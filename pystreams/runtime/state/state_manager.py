@@ -310,7 +310,11 @@ class ProcessorStateManager:
         self.measure()
 
     def to_be_undone(self, now_ms: float) -> list[ManagedStore]:
-        """Return those of them for which it is time to undo that, on the monotonic clock (ms)."""
+        """Return the stores for which it is time to undo what others have written.
+
+        Args:
+            now_ms: The monotonic clock's.
+        """
         return [
             managed
             for managed in self.with_unexpected_offsets()

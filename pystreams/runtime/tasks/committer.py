@@ -97,9 +97,8 @@ class Committer:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             StateStoreError: A store could not be written after the Kafka commit.
         """
-        units = self._units(
-            [task for task in tasks if task.needs_commit() or self._foreign.are_to_be_undone(task)]
-        )
+        undoing = self._foreign.in_turn(tasks)
+        units = self._units([task for task in tasks if task.needs_commit() or task in undoing])
         if not units:
             return []
         failures: list[CommitFailure] = []
@@ -144,7 +143,7 @@ class Committer:
                 committed.append(task)
             except TaskCorruptedError as error:
                 failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
-        for task in committed:
+        for task in self._foreign.in_turn(committed):
             try:
                 if not self._foreign.undo(task, unit.producer, leaving=leaving):
                     break

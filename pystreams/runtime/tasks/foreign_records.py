@@ -12,7 +12,8 @@ same state, or a task that goes back to that commit, restores it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pystreams.errors import (
@@ -43,6 +44,10 @@ _POLL_RECORDS = 10_000
 _POLL_S = 0.2
 _POLLS_IN_VAIN = 12
 
+_RESTS_TIMES = 10
+"""What was tried in vain is followed by so many times as long without another try, of any store:
+there are other tasks, and brokers that give nothing of one changelog may give nothing of others."""
+
 _log = get_logger("pystreams.tasks")
 
 
@@ -62,10 +67,19 @@ class ForeignRecords:
         self._producers_repeat = not parts.settings.idempotent
         self._membership = membership
         self._client_id = client_id
+        self._rests_until_ms = -math.inf
 
-    def are_to_be_undone(self, task: StreamTask) -> bool:
-        """Return whether a task has any for which it is time."""
-        return bool(task.state_manager.to_be_undone(self._clock.monotonic_ms()))
+    def in_turn(self, tasks: Sequence[StreamTask]) -> list[StreamTask]:
+        """Return those that have any for which it is time; first who was tried the longest ago."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._rests_until_ms:
+            return []
+        due_ms = {
+            task: min(map(_due_ms, stores))
+            for task in tasks
+            if (stores := task.state_manager.to_be_undone(now_ms))
+        }
+        return sorted(due_ms, key=due_ms.__getitem__)
 
     def undo(self, task: StreamTask, producer: StreamsProducer, *, leaving: bool = False) -> bool:
         """Log again what others have overwritten, if anything; to be called after a commit.
@@ -79,14 +93,15 @@ class ForeignRecords:
                 input, too; or, if the task leaves, to who restores it (see `tell_of_those_left`).
 
         Returns:
-            Whether brokers answer. If not, all else is to wait for the next commit: the thread has
+            Whether brokers answer. If not, all else is to wait for a later commit: the thread has
             waited for long.
 
         Raises:
             TaskMigratedError: The thread stood still, and somebody else has its partitions.
             TaskCorruptedError: A store is damaged, and rebuilt once the task goes back.
         """
-        for managed in task.state_manager.to_be_undone(self._clock.monotonic_ms()):
+        began_ms = self._clock.monotonic_ms()
+        for managed in sorted(task.state_manager.to_be_undone(began_ms), key=_due_ms):
             try:
                 self._undo(task, managed, producer, leaving=leaving)
             except StateStoreCorruptedError as error:
@@ -94,7 +109,8 @@ class ForeignRecords:
                 raise TaskCorruptedError(task.task_id, error) from error
             except (RetriableClientError, TransactionAbortableError, StateStoreError) as error:
                 assert managed.unexpected is not None, "it is not undone"
-                if managed.unexpected.tries.failed(self._clock.monotonic_ms()):
+                now_ms = self._clock.monotonic_ms()
+                if managed.unexpected.tries.failed(now_ms):
                     _log.warning(
                         "records of others in a changelog are not undone yet",
                         task=str(task.task_id),
@@ -102,6 +118,7 @@ class ForeignRecords:
                         why=str(error),
                     )
                 if isinstance(error, RetriableClientError):
+                    self._rests_until_ms = now_ms + _RESTS_TIMES * (now_ms - began_ms)
                     return False
         return True
 
@@ -172,6 +189,11 @@ class ForeignRecords:
             return 0, {}
         finally:
             consumer.close()
+
+
+def _due_ms(managed: ManagedStore) -> float:
+    assert managed.unexpected is not None, "somebody else has written to it"
+    return managed.unexpected.tries.next_ms
 
 
 def tell_of_those_left(task: StreamTask) -> None:

@@ -138,7 +138,7 @@ def test_one_commit_reads_no_more_than_one_changelog_in_vain(tmp_path: Path) -> 
         feed(app, number)
     longest_ms = 0.0
     with capture_logs() as logs:
-        for _ in range(300):
+        for _ in range(1500):
             before_ms = app.clock.monotonic_ms()
             app.clock.advance_ms(STEP_MS)
             process.step()
@@ -151,6 +151,24 @@ def test_one_commit_reads_no_more_than_one_changelog_in_vain(tmp_path: Path) -> 
     assert longest_ms < 2 * READ_MS
     assert set(told) == set(map(str, changelogs))
     assert done(logs) == [UNDONE] * 4
+
+
+def test_however_many_changelogs_give_nothing_the_thread_has_its_time_for_other_tasks(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "at_least_once", partitions=12)
+    process = with_late_ones(app, counting(), *range(12))
+    app.broker.fetched_in_vain |= {CHANGELOG._replace(partition=number) for number in range(12)}
+    for number in range(12):
+        feed(app, number)
+    run_for(app, process, 240)
+
+    assert 2 <= reads(app) <= 240_000 // (10 * READ_MS)
+    app.broker.fetched_in_vain.clear()
+    with capture_logs() as logs:
+        run_for(app, process, 61)
+    process.stop()
+    assert done(logs) == [UNDONE] * 12
 
 
 def test_a_task_that_has_only_late_records_left_ends_no_thread_while_commits_fail(
