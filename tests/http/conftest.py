@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams import KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
+from pystreams.client import client
 from pystreams.http.server import HttpOptions, HttpServer
 from pystreams.serdes import STRING
 from tests import names
@@ -55,6 +56,18 @@ class Served:
 
         wait_until(come, f"{path}: {value}", told=lambda: str(self.ask(path, **parameters)))
         return self.ask(path, **parameters)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def who_is_asked_has_time() -> Iterator[None]:
+    """Let a test see owners asked, however slow this machine is.
+
+    A client gives an owner that it does not know a second, and then leaves it alone for minutes.
+    Here the owner has as long as the client gives any answer.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client, "_GUESS_S", DEADLINE_S)
+        yield
 
 
 class Topics:

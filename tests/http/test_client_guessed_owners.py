@@ -14,15 +14,22 @@ from urllib.parse import urlsplit
 import pytest
 
 from pystreams.client import Client, HttpQueryError
+from pystreams.client import client as client_module
 from pystreams.client.owner_choice import owner_choice
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import certificate_of
 from tests.http.scripted_application import TEXTS, answer, by_text, check, compared, running
-from tests.http.scripted_server import Answer, Asked, Last, scripted, trickling
+from tests.http.scripted_server import Answer, Asked, Last, ScriptedServer, scripted, trickling
 from tests.ports import ports_in_a_row
 
 NEVER_S = 3600.0
 TOKEN = "secret"
+
+
+@pytest.fixture
+def unknown_owners_have_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give them no more, as everyday does: these tests wait until that is over."""
+    monkeypatch.setattr(client_module, "_GUESS_S", 1.0)
 
 
 def values_of(owner: str) -> Answer:
@@ -110,6 +117,7 @@ def test_who_asks_for_a_few_keys_asks_for_nothing_else() -> None:
         assert not any("limit" in one.target for one in asked)
 
 
+@pytest.mark.usefixtures("unknown_owners_have_a_second")
 @pytest.mark.parametrize("threads", [1, 8])
 @pytest.mark.parametrize("asks_owners", [None, True])
 def test_an_owner_that_never_answers_is_waited_for_once_and_not_for_long(
@@ -126,6 +134,7 @@ def test_an_owner_that_never_answers_is_waited_for_once_and_not_for_long(
         assert connections_to(owner) == 1
 
 
+@pytest.mark.usefixtures("unknown_owners_have_a_second")
 def test_an_owner_that_takes_no_connection_costs_no_answer() -> None:
     with dropping() as owner:
         place = f"127.0.0.1:{owner.getsockname()[1]}"
@@ -136,6 +145,7 @@ def test_an_owner_that_takes_no_connection_costs_no_answer() -> None:
             in_threads(lambda: check_one(client))
 
 
+@pytest.mark.usefixtures("unknown_owners_have_a_second")
 def test_an_owner_that_answers_byte_by_byte_is_not_waited_for() -> None:
     with (
         trickling() as (place, owner),
@@ -152,7 +162,7 @@ def test_an_owner_that_has_answered_and_then_does_so_byte_by_byte_is_waited_for_
 ):
     (port,) = ports_in_a_row(1)
     place = f"127.0.0.1:{port}"
-    with scripted(values_of(place)) as server, Client(server.url, timeout_s=3) as client:
+    with scripted(values_of(place)) as server, Client(server.url) as client:
         with scripted(values_of(""), port=port) as owner:
             check_one(client)
             assert len(owner.asked) > 1
@@ -208,23 +218,41 @@ def test_a_client_that_is_closed_compares_no_more_and_does_so_again_when_it_is_a
                 wait_until(lambda: server.opened == 0, "no connection is left")
 
 
+@pytest.mark.usefixtures("unknown_owners_have_a_second")
 def test_an_owner_that_answered_and_takes_no_connection_any_more_costs_no_answer() -> None:
     """Its machine is gone, say: the connections that were kept have ended."""
     with running(by_text) as application:
         (port,) = ports_in_a_row(1)
-        with Client(application.url, timeout_s=NEVER_S) as client:
-            told = application.place
-            application.place = lambda process: (  # type: ignore[method-assign]
-                f"127.0.0.1:{port}" if process == 1 else told(process)
-            )
-            with scripted(lambda asked: application.answer(1, asked), port=port) as first:
-                check(client, TEXTS)
-                check(client, TEXTS)
-                assert len(first.asked) > 1
-            with contextlib.ExitStack() as stack:
-                gone = stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=0))
-                stack.enter_context(socket.create_connection(gone.getsockname()))
-                in_threads(lambda: check(client, TEXTS))
+        told = application.place
+        application.place = lambda process: (  # type: ignore[method-assign]
+            f"127.0.0.1:{port}" if process == 1 else told(process)
+        )
+        with scripted(lambda asked: application.answer(1, asked), port=port) as first:
+            client = client_that_asks(first, application.url)
+        with client, contextlib.ExitStack() as stack:
+            gone = stack.enter_context(socket.create_server(("127.0.0.1", port), backlog=0))
+            stack.enter_context(socket.create_connection(gone.getsockname()))
+            in_threads(lambda: check(client, TEXTS))
+
+
+def client_that_asks(owner: ScriptedServer, url: str) -> Client:
+    """Return a client that asks an owner.
+
+    One for which the owner was too late, as this machine stood still, would not do so for minutes.
+    """
+    clients: list[Client] = []
+
+    def asks() -> bool:
+        clients.append(Client(url, timeout_s=NEVER_S))
+        owner.asked.clear()
+        for _ in range(2):
+            check(clients[-1], TEXTS)
+        return len(owner.asked) > 1
+
+    wait_until(asks, "an owner that is asked")
+    for client in clients[:-1]:
+        client.close()
+    return clients[-1]
 
 
 @pytest.mark.parametrize(
