@@ -169,7 +169,7 @@ def test_a_commit_that_comes_late_does_not_commit_the_next_transaction(
     committing.send(1)
 
     proxy.deliver_late()
-    committing.producer.abort()
+    answer_of(committing.producer.abort)
 
     committing.commit(2)
     committing.until_committed(0, 2)
@@ -181,7 +181,7 @@ def test_an_abort_that_comes_late_does_not_abort_the_next_transaction(
     committing = Committing(application)
     committing.send(0)
     proxy.keep_next(END_TXN)
-    committing.producer.abort()
+    answer_of(committing.producer.abort)
     committing.send(1)
 
     proxy.deliver_late()
