@@ -193,7 +193,7 @@ def test_a_proxy_that_answers_byte_by_byte_is_not_waited_for_longer_than_its_own
             within_s=within_s,
             connect_timeout_s=connect_timeout_s,
         )
-        proxy.join(DEADLINE_S / 10)
+        proxy.join(DEADLINE_S / 2)
         assert not proxy.is_alive()
         with pytest.raises(TimeoutError):
             asked.result(DEADLINE_S)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
+from tests.broker.waiting import DEADLINE_S
 
 Pair = tuple[LockKeepingSocket, socket.socket]
 
@@ -19,7 +20,7 @@ Pair = tuple[LockKeepingSocket, socket.socket]
 def pair() -> Iterator[Pair]:
     here, there = socket.socketpair()
     with LockKeepingSocket(here.detach()) as keeping, there:
-        there.settimeout(10)
+        there.settimeout(DEADLINE_S)
         yield keeping, there
 
 

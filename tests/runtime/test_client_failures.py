@@ -71,7 +71,7 @@ def test_a_watchdog_that_gets_no_thread_fails_the_application(tmp_path: Path) ->
     streams = client(tmp_path)
     with no_thread_named("watchdog"):
         streams.start()
-        assert streams.wait(10)
+        assert streams.wait(60)
 
     assert streams.state is State.ERROR
     assert "starts no more threads" in str(streams.error)

@@ -72,7 +72,7 @@ def test_what_a_merge_of_files_has_met_is_told_to_the_next_write(damaged: RocksD
             damaged.close()
         return bool(told)
 
-    wait_until(refused, "the merge", deadline_s=30)
+    wait_until(refused, "the merge")
 
     assert "Corruption" in str(told[0])
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from pystreams.runtime.adapters.administering import lasting_client
 from pystreams.runtime.adapters.administering.lasting_client import LastingClient
+from tests.broker.waiting import DEADLINE_S
 
 LONG_S = 2.0
 
@@ -51,7 +53,9 @@ def broker() -> Broker:
 
 
 @pytest.fixture
-def lasting(broker: Broker) -> LastingClient:
+def lasting(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> LastingClient:
+    """Return one that asks another once a test, however slow this machine is."""
+    monkeypatch.setattr(lasting_client, "_PAUSE_S", DEADLINE_S)
     return LastingClient(broker.client)
 
 
