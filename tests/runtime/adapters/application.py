@@ -96,9 +96,13 @@ class Application:
         self, bootstrap_servers: str, settings: dict[str, Any], clock: Clock | None = None
     ) -> None:
         self.name = names.unique_name("adapters")
-        self.config = StreamsConfig.of(
-            {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
-        )
+        common: dict[str, Any] = {
+            "application.id": self.name,
+            "bootstrap.servers": bootstrap_servers,
+            # On a slow machine tests hold transactions open for longer than the default.
+            "producer.transaction.timeout.ms": 120_000,
+        }
+        self.config = StreamsConfig.of(common | settings)
         self.clients = ConfluentClients(self.config, clock)
         self.admin: ConfluentAdmin = self.clients.admin()
         self._closing: list[Any] = []
