@@ -168,16 +168,11 @@ def test_a_client_that_does_not_return_from_sending_offsets_costs_the_producer()
 
 
 def test_a_group_coordinator_that_is_not_found_costs_the_producer_and_the_next_one_commits(
-    broker: DevelopmentBroker,
+    proxy: RequestProxy, proxied: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a coordinator that was killed: its client asks for another one in vain."""
-    proxy = RequestProxy(broker.bootstrap_servers)
-    application = Application(
-        proxy.bootstrap_servers,
-        {"processing.guarantee": "exactly_once", "producer.transaction.timeout.ms": 5000},
-    )
-    source, sink = application.topic(), application.topic()
-    consumer, listener = application.member(source)
+    source, sink = proxied.topic(), proxied.topic()
+    consumer, listener = proxied.member(source)
     (partition,) = listener.assigned
 
     def commit(producer: ConfluentProducer, number: int) -> None:
@@ -188,18 +183,17 @@ def test_a_group_coordinator_that_is_not_found_costs_the_producer_and_the_next_o
             {partition: CommittedOffset(number, "")}, consumer.group_metadata()
         )
 
-    first = application.transactional()
+    first = proxied.transactional()
+    monkeypatch.setattr(first, "_transaction_timeout_s", 2.0)
     proxy.keep_next(FIND_COORDINATOR, 1000, cuts=False)
     with pytest.raises(TaskMigratedError, match=r"sending offsets.*gave up after \d+ s"):
         commit(first, 1)
     first.close()
     proxy.keep_next(FIND_COORDINATOR, 0)
-    commit(application.transactional(), 2)
+    commit(proxied.transactional(), 2)
 
-    _until_stable(application, sink, [2])
+    _until_stable(proxied, sink, [2])
     assert answer_of(lambda: consumer.committed([partition])) == {partition: CommittedOffset(2, "")}
-    application.close()
-    proxy.close()
 
 
 @pytest.fixture
