@@ -16,6 +16,7 @@ from pystreams import KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.client import client
 from pystreams.http.server import HttpOptions, HttpServer
+from pystreams.http.stores import owners
 from pystreams.serdes import STRING
 from tests import names
 from tests.broker.reading import create_topics
@@ -62,11 +63,13 @@ class Served:
 def who_is_asked_has_time() -> Iterator[None]:
     """Let a test see owners asked, however slow this machine is.
 
-    A client gives an owner that it does not know a second, and then leaves it alone for minutes.
-    Here the owner has as long as the client gives any answer.
+    A client gives an owner that it does not know a second, and then leaves it alone for minutes;
+    here it has as long as the client gives any answer. A process gives the owner that it asks five
+    seconds, and then answers that there is none; here it has as long as a test.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(client, "_GUESS_S", DEADLINE_S)
+        patched.setattr(owners, "_TIMEOUT_S", DEADLINE_S)
         yield
 
 
