@@ -95,7 +95,6 @@ class Group:
         wait_until(
             lambda: self.ask().exit_code == 0 and len(self.told()["topologies"]) == count,
             "committed",
-            deadline_s=20,
             told=lambda: str(admin.committed_offsets(self.name)),
         )
 
@@ -106,7 +105,7 @@ class Group:
         admin.group_members(self.name)  # Its coordinator is there from now on.
         first = TopicPartition(f"{self.name}-in", 0)
         admin.alter_offsets(self.name, {first: CommittedOffset(0, "")})
-        wait_until(lambda: admin.committed_offsets(self.name), "committed", deadline_s=20)
+        wait_until(lambda: admin.committed_offsets(self.name), "committed")
 
     def ask(self, *options: str) -> Result:
         words = [self.name, *options, "-c", f"bootstrap.servers={self.servers}"]

@@ -8,6 +8,7 @@ import sys
 from pystreams.broker import DevelopmentBroker
 from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
 from pystreams.runtime.adapters.connection.connections import BrokerOutage
+from pystreams.runtime.adapters.connection.timeouts import Timeouts
 from tests.broker.waiting import DEADLINE_S
 
 LOOKS = (1, 1, 1, 2)
@@ -66,7 +67,8 @@ def test_looks_at_one_moment_are_all_answered_by_one_client(
     broker: DevelopmentBroker, unique_name: str
 ) -> None:
     servers = broker.bootstrap_servers
-    admin = ConfluentAdmin({"bootstrap.servers": servers}, BrokerOutage(servers))
+    config, timeouts = {"bootstrap.servers": servers}, Timeouts(look_s=DEADLINE_S)
+    admin = ConfluentAdmin(config, BrokerOutage(servers), timeouts=timeouts)
     admin.group_members(unique_name)  # Its coordinator is there.
 
     looks = [admin.describe_group(unique_name) for _ in range(3)]
