@@ -105,10 +105,10 @@ def test_records_that_wait_in_the_client_of_a_stopped_process_are_not_sent_past_
     settings = {
         "bootstrap.servers": servers,
         "processing.guarantee": "at_least_once",
-        "consumer.session.timeout.ms": 10_000,
+        "consumer.session.timeout.ms": 15_000,
         "statestore.cache.max.bytes": 0,
     }
-    waits = {"commit.interval.ms": 300_000, "producer.linger.ms": 8000}
+    waits = {"commit.interval.ms": 300_000, "producer.linger.ms": 12_000}
     stopped_one, other_one, next_one = (
         Application(unique_name, tmp_path / name, file, settings | own)
         for name, own in (
