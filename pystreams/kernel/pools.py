@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
+from pystreams.kernel.user_tracebacks import with_causes
+
 _TAKES_NOTHING = "cannot schedule new futures"
 
-_CAUSES_MAX = 20
 _AT_THE_END = "interpreter shutdown"
 """What Python says then of pools, of event loops that use them, and of new threads."""
 
@@ -38,11 +39,7 @@ def begin_call(
 
 def is_end_of_python(error: BaseException) -> bool:
     """Return whether it, or what has caused it, comes of the end of the program's main thread."""
-    found: BaseException | None = error
-    for _ in range(_CAUSES_MAX):
-        if found is None:
-            return False
-        if isinstance(found, RuntimeError) and _AT_THE_END in str(found):
-            return True
-        found = found.__cause__ or found.__context__
-    return False
+    return any(
+        isinstance(found, RuntimeError) and _AT_THE_END in str(found)
+        for found in with_causes(error, hidden=True)
+    )

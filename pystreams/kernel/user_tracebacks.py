@@ -106,7 +106,7 @@ def traceback_lines(error: BaseException) -> str:
     # A message of pystreams that has a cause quotes it already.
     raised = error.__cause__ or error if isinstance(error, StreamsError) else error
     calls_users_code = isinstance(error, _OF_USERS_CODE) or not isinstance(error, StreamsError)
-    for raised_error in _with_causes(raised):
+    for raised_error in with_causes(raised):
         trace = traceback.extract_tb(raised_error.__traceback__)
         frames = [frame for frame in trace if is_users(frame)]
         lines = traceback.format_list(frames) + traceback.format_exception_only(raised_error)
@@ -127,14 +127,18 @@ def traceback_field(error: BaseException) -> dict[str, str]:
     return {"exception": lines} if lines else {}
 
 
-def _with_causes(error: BaseException) -> list[BaseException]:
-    """Return an error and what led to it, as Python's own tracebacks have them."""
+def with_causes(error: BaseException, *, hidden: bool = False) -> list[BaseException]:
+    """Return an error and what led to it, as Python's own tracebacks have them.
+
+    Args:
+        hidden: Also what these leave out, behind `raise ... from None`.
+    """
     found: list[BaseException] = []
     next_one: BaseException | None = error
     while next_one is not None and next_one not in found:
         found.append(next_one)
-        context = None if next_one.__suppress_context__ else next_one.__context__
-        next_one = next_one.__cause__ or context
+        is_left_out = next_one.__suppress_context__ and not hidden
+        next_one = next_one.__cause__ or (None if is_left_out else next_one.__context__)
     return found
 
 

@@ -40,10 +40,10 @@ class Tries:
         """Put the next try off, for longer each time; return whether that is to be told."""
         self.next_ms = now_ms + self._pause_ms
         self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
-        told_lately = now_ms < self._tell_ms
-        if not told_lately:
+        is_told = now_ms >= self._tell_ms
+        if is_told:
             self._tell_ms = now_ms + _TOLD_EVERY_MS
-        return not told_lately
+        return is_told
 
 
 @dataclass(frozen=True, slots=True)
