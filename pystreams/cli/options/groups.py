@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from pystreams.cli.display.logs import FORMATS, LEVELS, is_readable
 from pystreams.cli.options.values import pairs
@@ -92,7 +93,14 @@ def grouped(
     return add
 
 
-topology_argument = click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete a file's name: what it does for commands it knows nothing of."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+topology_argument = click.argument(
+    "topology", metavar="FILE|MODULE:ATTRIBUTE", shell_complete=complete_file
+)
 
 config_file_option = click.option(
     "--config",

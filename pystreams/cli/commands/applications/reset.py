@@ -12,7 +12,12 @@ import click
 from pystreams.cli.application.configuration import configuration_of, load_application
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
-from pystreams.cli.options.groups import ApplicationOptions, application_options, grouped
+from pystreams.cli.options.groups import (
+    ApplicationOptions,
+    application_options,
+    complete_file,
+    grouped,
+)
 from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -87,7 +92,9 @@ _beginning_options = grouped(
 
 
 @click.command()
-@click.argument("topology", metavar="[FILE|MODULE:ATTRIBUTE]", default="")
+@click.argument(
+    "topology", metavar="[FILE|MODULE:ATTRIBUTE]", default="", shell_complete=complete_file
+)
 @click.option(
     "--application-id",
     metavar="ID",

@@ -14,7 +14,7 @@ import click
 from pystreams.cli.application.group_topology import topology_of_group
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.options.groups import ApplicationOptions, application_options
+from pystreams.cli.options.groups import ApplicationOptions, application_options, complete_file
 from pystreams.cli.plain_text import in_lines, in_one_line
 from pystreams.errors import TopologyError
 
@@ -29,7 +29,9 @@ _IS_NO_TOPOLOGY = (
 
 
 @click.command()
-@click.argument("topologies", metavar="[OLD] NEW", nargs=-1, required=True)
+@click.argument(
+    "topologies", metavar="[OLD] NEW", nargs=-1, required=True, shell_complete=complete_file
+)
 @click.option(
     "--group",
     metavar="APPLICATION.ID",

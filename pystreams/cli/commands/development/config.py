@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import click
+from click.shell_completion import CompletionItem
 
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
 from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
@@ -13,8 +14,12 @@ _STYLES = {Importance.HIGH: "bold", Importance.MEDIUM: "", Importance.LOW: "dim"
 _KNOWN = {*(key.name for key in KEY_DEFINITIONS), *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT}
 
 
+def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in sorted(_KNOWN) if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=_names)
 @click.option("--markdown", is_flag=True, help="Print the reference page as Markdown.")
 def config(key: str | None, *, markdown: bool) -> None:
     """List all configuration keys, or explain KEY.
