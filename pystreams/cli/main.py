@@ -22,6 +22,7 @@ from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import (
     forget_output,
     open_what_is_closed,
+    print_every_letter,
     reader_has_gone,
 )
 from pystreams.errors import InternalError, StreamsError, as_streams_error
@@ -120,6 +121,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         arguments: The command line without the program's name; `sys.argv` if not given.
     """
     open_what_is_closed()
+    print_every_letter()
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         # A crash of native code, as librdkafka's or RocksDB's, says in which of our lines it came.
         faulthandler.enable(sys.__stderr__)

@@ -233,3 +233,35 @@ def test_a_crash_of_native_code_says_where_it_came(tmp_path: Path) -> None:
     assert ended.returncode == -signal.SIGSEGV
     assert "Fatal Python error: Segmentation fault" in ended.stderr
     assert f'File "{file}", line 3' in ended.stderr
+
+
+NO_UTF_8 = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+PROBE = r"""
+import click
+from pystreams.cli import main
+
+probe = click.Command("probe", callback=lambda: print("gr\xfcn \u2192 \U0001f600"))
+main.LazyGroup.get_command = lambda *_: probe
+main.main(["probe"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "written"),
+    [
+        (NO_UTF_8, "grün → 😀\n"),
+        (NO_UTF_8 | {"PYTHONIOENCODING": "ascii"}, "gr\\xfcn \\u2192 \\U0001f600\n"),
+    ],
+)
+def test_what_is_printed_is_utf_8_or_escaped_where_the_locale_has_no_such_letters(
+    environment: dict[str, str], written: str
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=False,
+    )
+
+    assert answer.stdout.decode() == written
+    assert answer.returncode == ExitCode.DONE

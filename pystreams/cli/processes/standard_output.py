@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import select
 import sys
@@ -21,6 +22,21 @@ def open_what_is_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def print_every_letter() -> None:
+    r"""Let no letter of a topic's or a program's end a command whose locale has no UTF-8.
+
+    A pipe or a file gets UTF-8, which is what `produce` reads, unless PYTHONIOENCODING says
+    otherwise; a terminal, or such an encoding, gets an escape of what it has not: `\u2192`.
+    """
+    output = sys.stdout
+    if not isinstance(output, TextIOWrapper) or codecs.lookup(output.encoding).name == "utf-8":
+        return
+    if output.isatty() or os.environ.get("PYTHONIOENCODING"):
+        output.reconfigure(errors="backslashreplace")
+    else:
+        output.reconfigure(encoding="utf-8")
 
 
 def print_lines_at_once() -> None:
