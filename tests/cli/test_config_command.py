@@ -40,6 +40,22 @@ def test_the_table_lists_every_key() -> None:
     assert {definition.name for definition in KEY_DEFINITIONS} <= first_words
 
 
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_on_a_narrow_terminal_meanings_stand_below_their_keys_in_whole_words(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    answer = CliRunner().invoke(config)
+
+    listed = answer.stdout.splitlines()
+    where = listed.index("application.id  string, required")
+    told = [line.strip() for line in listed[where + 1 : listed.index("", where)]]
+    (definition,) = (key for key in KEY_DEFINITIONS if key.name == "application.id")
+    assert " ".join(told) == definition.doc
+    assert max(map(len, told)) <= int(columns)
+    assert {key.name for key in KEY_DEFINITIONS} <= {line.split("  ")[0] for line in listed}
+
+
 @pytest.mark.parametrize(
     "form", ["commit.interval.ms", "commit_interval_ms", "PYSTREAMS_COMMIT_INTERVAL_MS"]
 )

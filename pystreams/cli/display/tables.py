@@ -59,8 +59,12 @@ def show_reference(
     table = Table(*own, box=None, pad_edge=False, header_style="bold underline")
     for number, row in enumerate(rows):
         table.add_row(*map(_as_it_is, row), style=styles[number] if styles else None)
-    width = shutil.get_terminal_size((_REFERENCE_WIDTH_OF_NO_TERMINAL, 0)).columns
-    _PipeConsole(width=max(width, narrowest), highlight=False).print(table)
+    _PipeConsole(width=max(reference_width(), narrowest), highlight=False).print(table)
+
+
+def reference_width() -> int:
+    """Return how wide the terminal is (or `COLUMNS` says), and what references take without one."""
+    return shutil.get_terminal_size((_REFERENCE_WIDTH_OF_NO_TERMINAL, 0)).columns
 
 
 def _as_it_is(cell: Cell) -> Text:

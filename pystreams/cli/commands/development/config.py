@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
+from collections.abc import Sequence
 
 import click
 from click.shell_completion import CompletionItem
@@ -10,6 +12,9 @@ from click.shell_completion import CompletionItem
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
 from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
 
+_NARROWEST = 130
+"""Columns: on a narrower terminal the table would leave the meanings a word a line."""
+_LEAST = 30
 _STYLES = {Importance.HIGH: "bold", Importance.MEDIUM: "", Importance.LOW: "dim"}
 _KNOWN = {*(key.name for key in KEY_DEFINITIONS), *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT}
 
@@ -40,7 +45,7 @@ def config(key: str | None, *, markdown: bool) -> None:
 def _print_table() -> None:
     from rich.table import Column
 
-    from pystreams.cli.display.tables import show_reference
+    from pystreams.cli.display.tables import reference_width, show_reference
 
     columns = [
         Column("Key", no_wrap=True),
@@ -51,11 +56,32 @@ def _print_table() -> None:
     ]
     ranks = list(Importance)
     definitions = sorted(KEY_DEFINITIONS, key=lambda key: (ranks.index(key.importance), key.name))
+    if reference_width() < _NARROWEST:
+        _print_one_below_the_other(definitions, reference_width())
+        return
     rows = [
         (key.name, key.kind.name, key.default_in_words(), key.importance.value, key.doc)
         for key in definitions
     ]
     show_reference(columns, rows, styles=[_STYLES[key.importance] for key in definitions])
+
+
+def _print_one_below_the_other(definitions: Sequence[KeyDefinition], width: int) -> None:
+    margin = " " * 4
+    for key in definitions:
+        default = key.default_in_words().strip("()")
+        click.echo(f"{key.name}  {key.kind.name}, {default}")
+        click.echo(
+            textwrap.fill(
+                key.doc,
+                max(width, _LEAST),
+                initial_indent=margin,
+                subsequent_indent=margin,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+        click.echo()
 
 
 def _explain(key: str) -> str:
