@@ -41,6 +41,7 @@ class Member:
     """One member of the group.
 
     Attributes:
+        client_id: Of the first, of static members that have taken each other's place.
         instance_id: Makes it static; None otherwise.
         seen_ms: When it polled last (ms).
         generation: The generation it has joined; a commit must name it.
@@ -48,6 +49,7 @@ class Member:
     """
 
     member_id: str
+    client_id: str
     topics: tuple[str, ...]
     instance_id: str | None
     seen_ms: float
@@ -94,6 +96,7 @@ class GroupCoordinator:
         self._last_member += 1
         member = Member(
             f"{client_id}-{self._last_member}",
+            client_id,
             tuple(topics),
             None if self.incremental else instance_id,
             self.clock.monotonic_ms(),
@@ -104,6 +107,7 @@ class GroupCoordinator:
             self.rebalance()
             return member
         del self._members[before.member_id]
+        member.client_id = before.client_id
         self._target[member.member_id] = self._target.pop(before.member_id, [])
         member.joined = not self.rebalancing
         return member
@@ -137,7 +141,7 @@ class GroupCoordinator:
         members = tuple(
             GroupMember(
                 member.member_id,
-                member.member_id.rpartition("-")[0],
+                member.client_id,
                 "simulated",
                 frozenset(member.owned if self.incremental else self._target.get(member_id, ())),
                 member.instance_id,

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from pystreams import FatalStreamsError, MetricName, StreamsBuilder, TopicPartition, serdes
 from pystreams.errors import RetriableClientError
 from pystreams.metrics.definitions import THREAD_GROUP
+from pystreams.runtime.cluster.streams_metadata import host_of
 from tests.simulation.applications import Application, running_tasks
 
 if TYPE_CHECKING:
@@ -110,6 +111,47 @@ def test_an_edited_topology_that_is_restarted_at_once_reads_all_its_topics(
     left = set(old.plan.repartition_topics()) - set(new.plan.repartition_topics())
     assert reads
     assert not any(topic in line for line in reads for topic in left)
+
+
+@each_protocol
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+def test_a_process_that_comes_back_at_another_address_is_told_of_at_that_one(
+    end: str, *, incremental: bool, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, partitions=2, incremental=incremental)
+
+    def told() -> dict[str, str]:
+        clients = [member.client_id for member in app.broker.group.describe().members]
+        return {name.partition("-consumer")[0]: str(host_of(name)) for name in clients}
+
+    def process(name: str, address: str) -> SimulatedProcess:
+        return app.process(name, config={"application.server": address})
+
+    one, other = process("p0", "host:1"), process("p1", "host:2")
+    for _ in range(2):  # In its second life an identity has proved to survive.
+        one.start()
+        other.start()
+        app.feed("a", "b")
+        app.run_until_processed(one, other)
+        if end == "stopped":
+            one.stop()
+            other.stop()
+        else:
+            one.crash()
+            other.crash()
+    # Who finds which identity in a directory that is shared is a matter of who comes first.
+    one, other = process("p0", "host:2"), process("p1", "host:1")
+    one.start()
+    other.start()
+    app.feed("a", "b")
+    app.run_until_processed(one, other)
+    now = {one.threads[0].name: "host:2", other.threads[0].name: "host:1"}
+    step_until(lambda: told() == now, one, other, what="the addresses of now in the group")
+    app.feed("a", "b")
+    app.run_until_processed(one, other)
+
+    assert told() == now
+    assert sorted(app.outputs()) == sorted((key, n) for key in "ab" for n in range(1, 5))
 
 
 @each_protocol

@@ -46,6 +46,7 @@ from pystreams.runtime.cluster.partial_tasks import stranded
 from pystreams.runtime.cluster.shutdown_mark import asks_to_shut_down, told_to_end
 from pystreams.runtime.loop.membership.fenced_identity import IdentityGuard
 from pystreams.runtime.loop.membership.left_open import LeftOpen
+from pystreams.runtime.loop.membership.told_name import ToldName
 from pystreams.runtime.loop.membership.waiting_for_partitions import WaitingForPartitions
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.task_manager import TaskManager
@@ -114,6 +115,7 @@ class GroupWatch:
         self._join = join
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
+        self._told_name = ToldName(parts.identity.consumer_id(name), consumer, join)
         self.left_open = LeftOpen(
             name, parts, lambda: manager.assigned.partitions, manager.undecided
         )
@@ -245,6 +247,8 @@ class GroupWatch:
             return
         if strangers:
             self._meet(strangers)
+            return
+        if self._told_name.is_told_anew(group):
             return
         self._met = 0
         self.ready = True
