@@ -92,9 +92,13 @@ class FileLock:
         return os.pread(self._descriptor, _READ_BYTES, 0).decode("utf-8", "replace")
 
     def write(self, text: str) -> None:
-        """Put a text in the place of what stands in the file; it is on the disk afterwards."""
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, text.encode(), 0)
+        """Put a text in the place of what stands in the file; it is on the disk afterwards.
+
+        In one step, with spaces behind it where there was more: who is killed leaves one or the
+        other.
+        """
+        before = os.fstat(self._descriptor).st_size
+        os.pwrite(self._descriptor, text.encode().ljust(before), 0)
         os.fsync(self._descriptor)
 
     def stamp(self) -> None:

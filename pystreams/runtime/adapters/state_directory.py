@@ -1,7 +1,8 @@
 """The state directory: who this process is, and which tasks' directories it holds.
 
     <state.dir>/<application.id>/
-      kafka-streams-process-metadata        {"processId": "<uuid>"}, held by the first process
+      kafka-streams-process-metadata        {"processId": "<uuid>"}, held by the first process; with
+                                            "applicationServer", if the process has told one
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
       0_1/.lock  0_1/...                    one directory a task
       0_1.removed-<uuid>/                   one that is being removed
@@ -11,7 +12,8 @@
 
 Several processes of an application may share the directory. Each takes the first identity that
 is free and keeps it for its life, so that after a restart it is the same member of the group with
-the same transactional ids. What it owns is locked (`file_lock`), and free when it has ended.
+the same transactional ids: those first that were at its address, as the group goes on to tell where
+a member answers. What it owns is locked (`file_lock`), and free when it has ended.
 
 Differs from Kafka: one process a directory there, with one `.lock`, and locks of tasks only
 between threads; `.lock` files in task directories are from before 2.8. The first identity's file
@@ -29,6 +31,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,6 +69,9 @@ class StateDirectory:
 
     May be used from any thread; a task's directory belongs to the thread that locked it.
 
+    Args:
+        address: Where this process answers (`application.server`); empty if it tells nothing.
+
     Raises:
         StateDirectoryError: The directory can't be made, read or written; says what to do.
 
@@ -77,8 +83,9 @@ class StateDirectory:
             disk that ends with the process.
     """
 
-    def __init__(self, state_dir: Path | str, application_id: str) -> None:
+    def __init__(self, state_dir: Path | str, application_id: str, address: str = "") -> None:
         self.directory = Path(state_dir).absolute() / application_id
+        self._address = address
         self._lock = threading.Lock()
         self._held: dict[TaskId, tuple[FileLock, threading.Thread]] = {}
         self._attempt(self._make)
@@ -259,12 +266,20 @@ class StateDirectory:
         return doomed
 
     def _take_slot(self) -> tuple[int, FileLock]:
-        for slot in range(_SLOTS_MAX):
+        for slot in (*self._slots_of_address(), *range(_SLOTS_MAX)):
             lock = FileLock.taken(self._process_file(slot))
             if lock is not None:
                 return slot, lock
         message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
         raise StateDirectoryError(message)
+
+    def _slots_of_address(self) -> list[int]:
+        """Return those whose last process was at this one's address."""
+        if not self._address:
+            return []
+        files = takewhile(Path.exists, map(self._process_file, range(_SLOTS_MAX)))
+        texts = [file.read_text("utf-8", "replace") for file in files]
+        return [slot for slot, text in enumerate(texts) if _kept_in(text)[1] == self._address]
 
     def _wish(self, task_id: TaskId) -> Path:
         return self.directory / f"{task_id}{_ASKED_FOR}"
@@ -275,15 +290,20 @@ class StateDirectory:
     def _identify(self) -> tuple[str, bool]:
         """Return the identity the slot's file holds, and whether it held one: else it is new."""
         text = self._slot_lock.read()
-        try:
-            return str(uuid.UUID(json.loads(text)["processId"])), True
-        except (ValueError, KeyError, TypeError):
+        process_id, address = _kept_in(text)
+        if process_id is None:
             if text:
                 _log.warning("process identity unreadable, taking a new one", slot=self.slot)
-        return self._keep(uuid.uuid4()), False
+            return self._keep(uuid.uuid4()), False
+        if self._address not in ("", address):
+            self._keep(process_id)
+        return str(process_id), True
 
     def _keep(self, process_id: uuid.UUID) -> str:
-        self._slot_lock.write(json.dumps({"processId": str(process_id)}))
+        kept = {"processId": str(process_id)}
+        if self._address:
+            kept["applicationServer"] = self._address
+        self._slot_lock.write(json.dumps(kept))
         return str(process_id)
 
     def _attempt(self, action: Callable[[], _T]) -> _T:
@@ -310,6 +330,15 @@ def tasks_in(directory: Path) -> list[TaskId]:
         if entry.is_dir() and str(task_id) == entry.name:
             found.append(task_id)
     return sorted(found)
+
+
+def _kept_in(text: str) -> tuple[uuid.UUID | None, str]:
+    """Return the identity that a process's file holds, if one, and the address that it has told."""
+    try:
+        kept = json.loads(text)
+        return uuid.UUID(kept["processId"]), str(kept.get("applicationServer", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, ""
 
 
 def _lock_directory(directory: Path) -> FileLock | None:

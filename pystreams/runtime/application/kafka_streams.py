@@ -238,7 +238,9 @@ class KafkaStreams(QueryingClient):
         config = self._config
         cache_bytes = config.statestore_rocksdb_block_cache_bytes
         MEMORY.configure(cache_bytes, config.statestore_rocksdb_write_buffer_bytes)
-        directory = StateDirectory(config.state_dir, config.application_id)
+        directory = StateDirectory(
+            config.state_dir, config.application_id, config.application_server
+        )
         try:
             earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()

@@ -132,6 +132,30 @@ def test_processes_that_share_a_directory_have_identities_of_their_own(
     back.close()
 
 
+def test_processes_that_share_a_directory_have_the_identity_of_their_address_again(
+    tmp_path: Path,
+) -> None:
+    def started(*addresses: str) -> dict[str, str]:
+        """Return who has which identity, started in this order."""
+        directories = [StateDirectory(tmp_path, "app", address) for address in addresses]
+        for directory in directories:
+            directory.close()
+        return {
+            address: directory.process_id
+            for address, directory in zip(addresses, directories, strict=True)
+        }
+
+    first = started("host:1", "host:2")
+    assert started("host:2", "host:1") == first
+    assert started("host:2") == {"host:2": first["host:2"]}
+    moved = started("host:3", "host:2")  # None was there: it takes one that is free.
+    assert moved == {"host:3": first["host:1"], "host:2": first["host:2"]}
+    longer = "host.of.a.longer.name:1"
+    assert started("host:2", longer)[longer] == first["host:1"]
+    assert started("host:2", "host:1")["host:1"] == first["host:1"]
+    assert set(started("", "host:2").values()) == set(first.values())
+
+
 def test_a_task_belongs_to_one_process_until_that_dies(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
