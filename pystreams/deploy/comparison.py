@@ -2,8 +2,8 @@
 
     name gone         the store starts empty under its new name; the data stay, unread
     same name         each rule looks at one thing that may differ; the worst finding counts
-    same generated    another store may have moved to the name: told by the operations above it
-    name
+    same generated    another store may have moved to the name: told by the operations above it,
+    name              and among stores that are alike in all of this by how many there are
 
 State is found again by names alone: of the store, its changelog, its repartition topic. So what is
 read under a kept name had better be what was written there.
@@ -31,6 +31,8 @@ _OTHER_NAME = (
     "Put the former name back to keep the rows; or let it start empty: `pystreams reset` or "
     "`pystreams backfill` make it anew of the input. The old {} yours to delete"
 )
+_TOLD_BY_NO_NAME = frozenset(("declared", "subtopology", "partitions"))
+"""What does not say which operation a store is of."""
 _DRAIN = "Stop the producers, let the application read to its end (lag 0), then deploy"
 
 
@@ -80,7 +82,11 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
 def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Finding]:
     """Tell of a name under which another store lay."""
     old, new = before[name], after[name]
-    if _origin(old) == _origin(new) or any(map(is_empty_at_each_start, (old, new))):
+    if any(map(is_empty_at_each_start, (old, new))):
+        return
+    if _origin(old) == _origin(new):
+        if new["generated"] and new["restored_from"] is None:
+            yield from _moved_among_alike(name, before, after)
         return
     if not new["generated"]:
         yield from _exchanged(name, before, after)
@@ -100,6 +106,38 @@ def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -
             f"those of another operation ({old['declared'] or 'not known which'})",
             _NAME_IT,
         )
+
+
+def _moved_among_alike(
+    name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]
+) -> Iterator[Finding]:
+    """Tell of a generated name whose operation nothing tells from others but its place."""
+    had, has = _alike(name, before), _alike(name, after)
+    rows = f"the rows of another operation ({before[name]['declared'] or 'not known which'})"
+    if len(had) != len(has):
+        yield Finding(
+            Verdict.UNSURE,
+            f"its name is generated, and of operations like it there were {len(had)} and are "
+            f"{len(has)}: unless those that came or went are the last of them, it finds {rows}",
+            _NAME_IT,
+        )
+    elif had.index(name) != has.index(name):
+        yield Finding(
+            Verdict.WRONG,
+            f"generated names have moved: it now stands for what was {had[has.index(name)]!r}, and "
+            f"finds {rows}",
+            _NAME_IT,
+        )
+
+
+def _alike(name: str, stores: Mapping[str, Facts]) -> list[str]:
+    """Return the stores with generated names that only these tell from one; it is one of them."""
+    told = [key for key in stores[name] if key not in _TOLD_BY_NO_NAME]
+    return sorted(
+        other
+        for other, facts in stores.items()
+        if all(facts.get(key) == stores[name][key] for key in told)
+    )
 
 
 def _exchanged(

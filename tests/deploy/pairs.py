@@ -170,6 +170,13 @@ table("{orders}", serdes.{key}).left_join(
 )
 """
 
+LIKE_IT = """
+words.filter(lambda key, word: word > "a").group_by_key().count()
+words.filter(lambda key, word: word > "b").group_by_key().count()
+"""
+EIGHTH = "KSTREAM-AGGREGATE-STATE-STORE-0000000008"
+WINDOWS, LATER_WINDOWS = (f"KSTREAM-AGGREGATE-STATE-STORE-000000000{number}" for number in (1, 3))
+
 PAIRS: dict[str, Pair] = {
     "nothing changed": Pair(COUNT, COUNT, {"counts": Verdict.KEPT}),
     "an operation after the store": Pair(
@@ -605,5 +612,20 @@ PAIRS: dict[str, Pair] = {
             "joined-subscription-registration-topic": Verdict.KEPT,
             "joined-subscription-response-topic": Verdict.UNSURE,
         },
+    ),
+    "an unnamed store declared before others that are made alike": Pair(
+        LIKE_IT,
+        f"words.filter(lambda key, word: True).group_by_key().count()\n{LIKE_IT}",
+        {SECOND: Verdict.UNSURE, LAST: Verdict.UNSURE, EIGHTH: Verdict.NEW},
+    ),
+    "an unnamed store that comes to lie under the name of another that is made alike": Pair(
+        LIKE_IT,
+        f'words.map_values(str.upper).map_values(str.lower).to("out")\n{LIKE_IT}',
+        {SECOND: Verdict.EMPTY, LAST: Verdict.WRONG, EIGHTH: Verdict.NEW},
+    ),
+    "an unnamed store declared before another one, of other windows": Pair(
+        f"{windowed(TUMBLING)}".replace('name="counts"', ""),
+        f"{windowed(TUMBLING)}\n{windowed(LONGER)}".replace('name="counts"', ""),
+        {WINDOWS: Verdict.KEPT, LATER_WINDOWS: Verdict.NEW},
     ),
 }
