@@ -95,7 +95,7 @@ def consume(
     Examples:
       pystreams consume topology.py counts --dev
       pystreams consume topology.py counts --dev --follow
-      pystreams consume orders.py orders --json --limit 10 -c bootstrap.servers=kafka:9092
+      pystreams consume orders.py orders --json --limit 10 --config production.toml
     """
     configure_logging("warning", "auto")
     with streams_errors_as_exit_codes():

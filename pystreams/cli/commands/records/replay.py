@@ -108,7 +108,7 @@ def replay(
     \b
     Examples:
       pystreams replay orders.py --dev --key alice --last 1h
-      pystreams replay orders.py --last 1h --show 5 -c bootstrap.servers=kafka:9092
+      pystreams replay orders.py --last 1h --show 5 --config production.toml
       pystreams replay orders.py --dev --key alice --state exported --json
     """
     configure_logging("warning", "auto")
