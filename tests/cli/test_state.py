@@ -17,6 +17,7 @@ from pystreams import TaskId, TopicPartition, ValueAndTimestamp, Window, Windowe
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.applications.state import state
 from pystreams.record import OutputBuffer
+from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.topology.operators.joins.held_back_serdes import (
     LeftOrRightValue,
@@ -40,15 +41,16 @@ windows = JoinWindows.of_time_difference_with_no_grace(10)
 left.outer_join(right, lambda one, other: one, windows, store_name="meeting")
 """
 HELD_BACK = "meeting-outer-shared-join-store"
+WITH_A_GLOBAL_TABLE = f'{CODE}builder.global_table("zones-topic", name="zones")'
 
 
 class Host:
     """A state directory and the topology that wrote it."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, code: str = CODE) -> None:
         self.directory = place / "state"
         self.file = place / "topology.py"
-        self.file.write_text(CODE)
+        self.file.write_text(code)
         self._topology = load_topology(str(self.file)).topology
 
     @contextmanager
@@ -64,9 +66,9 @@ class Host:
                 default_key_serde=serdes.STRING,
                 default_value_serde=serdes.JSON,
             ),
-            task_id=TaskId.parse(task),
+            task_id=GLOBAL_TASK_ID if task == "global" else TaskId.parse(task),
             task_directory=place,
-            changelog=OutputBuffer(topic),
+            changelog=None if task == "global" else OutputBuffer(topic),
             changelog_topic=topic,
         )
         store.init(context)
@@ -111,6 +113,30 @@ def test_stores_are_listed_from_wherever_one_looks(host: Host) -> None:
         ]
     (line,) = host.ask("list", directory=host.directory / "app" / "0_1").stdout.splitlines()[1:]
     assert "41" in line.split()
+
+
+def test_global_stores_are_shown_and_checked_beside_those_of_tasks(tmp_path: Path) -> None:
+    host = Host(tmp_path, WITH_A_GLOBAL_TABLE)
+    host.fill("counts", put_counts(a=1))
+    host.fill("zones", put_counts(EWR=3, JFK=4), "global")
+
+    *_, line = host.ask("list").stdout.splitlines()
+    # It keeps where it goes on; others the last record that they have.
+    assert line.split()[:4] == ["app", "zones", "global", "stores"]
+    assert "40" in line.split()
+    assert host.ask("scan", "zones").stdout == "EWR\t3\nJFK\t4\n"
+    assert host.ask("get", "zones", "JFK", directory=tmp_path / "state/app/global").stdout == (
+        "JFK\t4\n"
+    )
+    (entry,) = host.ask("get", "zones", "EWR", "--json").stdout.splitlines()
+    assert json.loads(entry)["task"] == "global stores"
+    assert "app zones global stores: whole, 2 stored entries" in host.ask("verify").stdout
+    for file in (host.directory / "app/global/rocksdb/zones").glob("*.sst"):
+        file.write_bytes(file.read_bytes()[::-1])
+    damaged = host.ask("verify")
+    assert damaged.exit_code == 1
+    assert "app zones global stores: DAMAGED" in damaged.stdout
+    assert "A global store is read anew from its topic" in damaged.stderr
 
 
 SPELLED_AS_KEYWORDS = """

@@ -84,7 +84,9 @@ def initial_state(given: str, plan: TopologyPlan, config: StreamsConfig) -> Init
 def _of_state_directory(path: Path, plan: TopologyPlan, config: StreamsConfig) -> InitialState:
     from pystreams.runtime.maintenance.state_reading import StateReader, stores_in
 
-    stores = [store for store in stores_in(path) if store.application == plan.application_id]
+    # Global stores are filled from their topics.
+    tasks = [store for store in stores_in(path) if not store.is_global]
+    stores = [store for store in tasks if store.application == plan.application_id]
     if not stores:
         raise StreamsError(
             f"--state {path}: there are stores, none of them of {plan.application_id!r}: name the "

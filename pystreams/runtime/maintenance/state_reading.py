@@ -17,6 +17,8 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.runtime.adapters.state_directory import GLOBAL
+from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.serdes import Serde, readers_deserializer
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.position import Position
@@ -32,10 +34,11 @@ _ROCKSDB = "rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class StoreOnDisk:
-    """A store of a task, as its files are.
+    """A store of a task, or a global one, as its files are.
 
     Attributes:
         application: The directory above the task's: the application.id.
+        task_id: `GLOBAL_TASK_ID` of a global store.
         directory: Its files.
     """
 
@@ -43,6 +46,11 @@ class StoreOnDisk:
     task_id: TaskId
     name: str
     directory: Path
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it is no task's."""
+        return self.task_id == GLOBAL_TASK_ID
 
     @property
     def size_bytes(self) -> int:
@@ -57,8 +65,10 @@ class StoreOnDisk:
             StateStoreError: It can't be read, or is damaged.
         """
         held = read_metadata_of_copy(self.name, self.directory)
+        # A global store has those to read next.
+        behind = 1 if self.is_global else 0
         return {
-            name.decode(): int(unpack_long(packed)[0])
+            name.decode(): int(unpack_long(packed)[0]) - behind
             for name, packed in held.items()
             if name not in RESERVED and name != CHANGELOG_ID
         }
@@ -124,6 +134,8 @@ class FlushedStore:
 def stores_in(directory: Path) -> list[StoreOnDisk]:
     """Return the stores below a directory: `state.dir`, an application's in it, or a task's.
 
+    Global stores are among them.
+
     Raises:
         StreamsError: There is none, or a directory may not be read.
     """
@@ -134,7 +146,7 @@ def stores_in(directory: Path) -> list[StoreOnDisk]:
             store = path.parent
             task = store.parent.parent
             try:
-                task_id = TaskId.parse(task.name)
+                task_id = GLOBAL_TASK_ID if task.name == GLOBAL else TaskId.parse(task.name)
             except ValueError:  # A task's directory that is being removed.
                 continue
             found.append(StoreOnDisk(task.parent.name, task_id, store.name, store))
@@ -197,7 +209,7 @@ class StateReader:
         if not self._stores:
             there = ", ".join(sorted({store.name for store in stores}))
             raise StreamsError(f"there is no store {name!r} in the directory (there is: {there})")
-        self._topic = plan.changelog_topic(name)
+        self._topic = plan.topology.global_stores.get(name) or plan.changelog_topic(name)
         part = plan.subtopology_of_store(name)
         sources = {} if part is None else plan.source_changelogs(part)
         self._restored_from = sources.get(name, self._topic)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 _DAMAGE_CURE = (
     "The application rebuilds a damaged store from its changelog when it meets the damage; at one "
-    "without a changelog it stops: delete that one's directory, it is then empty"
+    "without a changelog it stops: delete that one's directory, it is then empty. A global store "
+    "is read anew from its topic"
 )
 
 
@@ -64,7 +65,7 @@ def list_stores(*, directory: Path) -> None:
             (
                 store.application,
                 store.name,
-                str(store.task_id),
+                store.task_id.logged,
                 f"{store.size_bytes / 1024:,.0f} KiB",
                 ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values()) or "-",
                 ", ".join(f"{at}: {offset:,}" for at, offset in store.position().offsets.items())
@@ -93,7 +94,7 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
     damaged = unread = 0
     with _errors_told():
         for store in stores_in(directory):
-            name = f"{store.application} {store.name} {store.task_id}"
+            name = f"{store.application} {store.name} {store.task_id.logged}"
             try:
                 counts = verified(store.name, store.directory)
             except StateStoreCorruptedError as error:
@@ -228,7 +229,7 @@ def _show(entries: Iterable[StoredEntry], reading: _Reading) -> int:
     for entry in itertools.islice(entries, reading.limit):
         count += 1
         if reading.as_json:
-            told = {"task": str(entry.task_id), "key": entry.key, **entry.times}
+            told = {"task": entry.task_id.logged, "key": entry.key, **entry.times}
             told |= {"value": entry.value, "timestamp": entry.timestamp}
             click.echo(json_of_value(told))
         else:
