@@ -20,6 +20,13 @@ _IN_MEMORY = "in_memory"
 _ALIKE_IN_CHANGELOGS = frozenset(("key-value", "expiring key-value", "versioned"))
 _KINDS = _ALIKE_IN_CHANGELOGS | {"buffer", "list-value", "session", "suppression-buffer", "window"}
 _EXPIRES = frozenset(("key-value", "expiring key-value"))
+_SUPPLIERS: dict[tuple[str, bool | None], str] = {
+    ("window", True): "persistent_timestamped_window_store",
+    ("window", False): "persistent_window_store",
+    ("session", False): "persistent_session_store",
+    ("versioned", False): "persistent_versioned_key_value_store",
+}
+"""Of stores in segments, by their kind and whether their values have timestamps."""
 _OTHER_ENGINE = (
     "Leave its engine as it was; or let it start empty: `pystreams reset` or `pystreams backfill` "
     "make it anew of the input"
@@ -127,16 +134,8 @@ def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
     if had["retain_duplicates"] != has["retain_duplicates"]:
         what = "it kept one row a key and time, and is to keep several, or the other way round"
         yield Finding(Verdict.WRONG, f"{what}: its keys are made in another way", ANOTHER_NAME)
-    layout = ("segment_interval_ms", "time_ordered")
-    if _on_disk(old, new) and any(had[name] != has[name] for name in layout):
-        told = ", ".join(f"{name} {had[name]} -> {has[name]}" for name in layout)
-        yield Finding(
-            Verdict.REFUSED,
-            f"its files are laid out for another retention or emission ({told})",
-            f"Keep segment_interval_ms={had['segment_interval_ms']} with a supplier of `Stores`; "
-            "or stop the application and delete its directory below each task's, on every host: "
-            "it is rebuilt from its changelog",
-        )
+    if _on_disk(old, new):
+        yield from _layout(old, had, has)
     sizes = had["window_size_ms"], has["window_size_ms"]
     own = old["windows"] is None and new["windows"] is None and not has["retain_duplicates"]
     if own and sizes[0] != sizes[1]:
@@ -155,6 +154,29 @@ def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
             f"it keeps rows for longer ({told}) from now on; what has gone does not come back, and "
             "the changelog topic keeps the settings it was created with",
         )
+
+
+def _layout(old: Facts, had: Facts, has: Facts) -> Iterator[Finding]:
+    """Compare how the files of a store are laid out, by its retention and its emission."""
+    changed = [name for name in ("segment_interval_ms", "time_ordered") if had[name] != has[name]]
+    if not changed:
+        return
+    told = ", ".join(f"{name} {had[name]} -> {has[name]}" for name in changed)
+    cure = (
+        "top the application and delete its directory below each task's, on every host: it is "
+        "rebuilt from its changelog, if it has one"
+    )
+    supplier = _SUPPLIERS.get((old["kind"], old.get("timestamped")))
+    if supplier is None or "time_ordered" in changed:
+        cure = f"S{cure}"
+    else:
+        interval = f"segment_interval_ms={had['segment_interval_ms']}"
+        cure = f"Keep {interval} with the supplier `Stores.{supplier}`; or s{cure}"
+    yield Finding(
+        Verdict.REFUSED,
+        f"its files are laid out for another retention or emission ({told})",
+        cure,
+    )
 
 
 def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:

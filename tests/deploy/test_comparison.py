@@ -16,11 +16,19 @@ from tests.deploy.pairs import (
     OFTEN,
     ON_DISK,
     PAIRS,
+    SESSIONS,
     TUMBLING,
     UNLOGGED,
     topology_of,
+    windowed,
 )
 
+HISTORY = """
+builder.table("rows", **text, materialized=Materialized(
+    supplier=Stores.persistent_versioned_{})
+)
+)
+"""
 JOINED = BY_FOREIGN_KEY.format(orders="rows", key="STRING", goods="goods", of="LONG")
 
 
@@ -122,3 +130,58 @@ def test_what_an_earlier_pystreams_did_not_note_is_no_loss() -> None:
     assert "see that the serdes of the keys" in told.pop("joined-subscription-store")[0]
     assert "of which windows its keys are was not noted" in told.pop("often")[0]
     assert not any(told.values())
+
+
+SUPPLIED = (
+    "words.group_by_key().windowed_by({}).count(materialized=Materialized(supplier=Stores.{}))"
+)
+LONGER_KEPT = ", retention_ms=3_600_000"
+SEGMENTS = "segment_interval_ms=60_000"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "supplier", "followed"),
+    [
+        (
+            windowed(TUMBLING),
+            windowed(TUMBLING, LONGER_KEPT),
+            "persistent_timestamped_window_store",
+            SUPPLIED.format(
+                TUMBLING,
+                f"persistent_timestamped_window_store('counts', 3_600_000, 10_000, {SEGMENTS})",
+            ),
+        ),
+        (
+            windowed(SESSIONS),
+            windowed(SESSIONS, LONGER_KEPT),
+            "persistent_session_store",
+            SUPPLIED.format(SESSIONS, f"persistent_session_store('counts', 3_600_000, {SEGMENTS})"),
+        ),
+        (
+            HISTORY.format("key_value_store('rows', 3_600_000"),
+            HISTORY.format("key_value_store('rows', 72_000_000"),
+            "persistent_versioned_key_value_store",
+            HISTORY.format("key_value_store('rows', 72_000_000, segment_interval_ms=300_000"),
+        ),
+    ],
+    ids=["windows", "sessions", "versions"],
+)
+def test_the_supplier_that_keeps_segments_is_named_and_keeps_the_store(
+    old: str, new: str, supplier: str, followed: str
+) -> None:
+    (judged,) = compared(old, new).judgements
+
+    assert judged.verdict is Verdict.REFUSED
+    assert f"with the supplier `Stores.{supplier}`" in judged.in_words()
+    (judged,) = compared(old, followed).judgements
+    assert judged.verdict is Verdict.KEPT
+
+
+def test_final_results_are_not_said_to_be_a_matter_of_segments() -> None:
+    pair = PAIRS["final results asked for"]
+
+    (judged,) = compared(pair.old, pair.new).judgements
+
+    assert "time_ordered False -> True)" in judged.in_words()
+    assert "segment_interval_ms" not in judged.in_words()
+    assert "Stop the application and delete its directory" in judged.in_words()
