@@ -162,16 +162,16 @@ def _layout(old: Facts, had: Facts, has: Facts) -> Iterator[Finding]:
     if not changed:
         return
     told = ", ".join(f"{name} {had[name]} -> {has[name]}" for name in changed)
-    cure = (
-        "top the application and delete its directory below each task's, on every host: it is "
+    stop = (
+        "stop the application and delete its directory below each task's, on every host: it is "
         "rebuilt from its changelog, if it has one"
     )
     supplier = _SUPPLIERS.get((old["kind"], old.get("timestamped")))
     if supplier is None or "time_ordered" in changed:
-        cure = f"S{cure}"
+        cure = stop.capitalize()
     else:
         interval = f"segment_interval_ms={had['segment_interval_ms']}"
-        cure = f"Keep {interval} with the supplier `Stores.{supplier}`; or s{cure}"
+        cure = f"Keep {interval} with the supplier `Stores.{supplier}`; or {stop}"
     yield Finding(
         Verdict.REFUSED,
         f"its files are laid out for another retention or emission ({told})",
