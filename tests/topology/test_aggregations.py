@@ -13,6 +13,7 @@ from pystreams import (
     KTable,
     ProcessingError,
     Record,
+    SessionWindows,
     SlidingWindows,
     StoreEngine,
     StreamsBuilder,
@@ -215,5 +216,39 @@ def test_an_aggregator_may_change_what_it_is_given_in_place(windows: Any) -> Non
         records = driver.create_input_topic("in", STRING, STRING)
         for value in "abcd":
             records.pipe_input("key", value, timestamp=1)
+        out = driver.create_output_topic("out", STRING, LONG).read_key_values()
+    assert out[-1] == ("all", 4)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        None,
+        TimeWindows.of_size_with_no_grace(1000),
+        SlidingWindows.of_time_difference_with_no_grace(1000),
+        SessionWindows.of_inactivity_gap_with_no_grace(1000),
+    ],
+)
+def test_a_reducer_may_change_what_it_is_given_in_place(windows: Any) -> None:
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("in", key_serde=STRING, value_serde=JSON).group_by_key()
+    if windows is not None:
+        grouped = grouped.windowed_by(windows)
+
+    def extend(so_far: list[str], value: list[str]) -> list[str]:
+        so_far += value
+        return so_far
+
+    lengths = grouped.reduce(extend, caching=False).group_by(
+        lambda _, so_far: ("all", len(so_far)), key_serde=STRING, value_serde=LONG
+    )
+    total = lengths.reduce(
+        lambda so_far, length: so_far + length, lambda so_far, length: so_far - length
+    )
+    total.to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        records = driver.create_input_topic("in", STRING, JSON)
+        for value in "abcd":
+            records.pipe_input("key", [value], timestamp=1)
         out = driver.create_output_topic("out", STRING, LONG).read_key_values()
     assert out[-1] == ("all", 4)

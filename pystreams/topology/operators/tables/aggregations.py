@@ -132,6 +132,8 @@ class ReduceOperator(TableOperator):
         get, put, forward, forwards = table_access(
             node, self.store, send_old_values=send_old_values
         )
+        # As in an aggregation: what it was is read anew.
+        reads_old = forwards and send_old_values
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -144,6 +146,8 @@ class ReduceOperator(TableOperator):
                     new = value
                 else:
                     new = reducer(old, value)
+                    if reads_old:
+                        old = get(key)[0]
                     if old_timestamp > timestamp:
                         timestamp = old_timestamp
                 put(key, new, timestamp)
@@ -151,7 +155,7 @@ class ReduceOperator(TableOperator):
                 report_error(error, name)
                 return
             if forwards:
-                forward(key, (new, old if send_old_values else None), timestamp, headers)
+                forward(key, (new, old if reads_old else None), timestamp, headers)
 
         return step
 
