@@ -1,4 +1,4 @@
-"""Recognises async functions: nobody here would await what they return."""
+"""Recognises functions of which a call runs nothing: async ones, and those that yield."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ NOT_ASYNC = (
 )
 """Completes a sentence that begins with the function."""
 
+NO_GENERATOR = (
+    "has a yield, so that a call runs nothing of it: make it a function without one (those that "
+    "yield are for flat_map and flat_map_values)"
+)
+"""As above."""
+
 
 def is_async(function: object) -> bool:
     """Return whether a call of the function gives a coroutine or an asynchronous generator.
@@ -23,14 +29,15 @@ def is_async(function: object) -> bool:
     Not of a plain function that calls an async one: it may well run that, whatever it wraps. Its
     results tell.
     """
-    while isinstance(function, partial):
-        function = function.func
-    called = [function]
-    if not isinstance(function, type):
-        called.append(getattr(function, "__call__", None))  # noqa: B004 - to be looked at
     return any(
-        inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in called
+        inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+        for call in _called(function)
     )
+
+
+def is_generator(function: object) -> bool:
+    """Return whether a call of the function runs nothing of it, as it has a `yield`."""
+    return any(map(inspect.isgeneratorfunction, _called(function)))
 
 
 def refuse_coroutine(returned: Any, what: str = "its function returned") -> None:
@@ -54,3 +61,13 @@ def told_coroutine(returned: Any) -> str:
     if isinstance(returned, CoroutineType):
         returned.close()  # Else Python warns of it, too.
     return f"a coroutine of {returned.__qualname__}, which nobody would await"
+
+
+def _called(function: object) -> list[object]:
+    """Return what may run when it is called."""
+    while isinstance(function, partial):
+        function = function.func
+    called = [function]
+    if not isinstance(function, type):
+        called.append(getattr(function, "__call__", None))  # noqa: B004 - to be looked at
+    return called

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from pystreams.errors import TopologyError
-from pystreams.kernel.async_functions import NOT_ASYNC, is_async
+from pystreams.kernel.async_functions import NO_GENERATOR, NOT_ASYNC, is_async, is_generator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,6 +50,19 @@ def checked(
     return checked_async(function, operation, parameters, keyed)
 
 
+def checked_to_run(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
+    """Return the function if `checked` does, and it runs when it is called.
+
+    For functions that are called for what they do, or of whose result only the truth counts:
+    nobody would notice that one with a `yield` has not run.
+
+    Raises:
+        TopologyError: As `checked` does, or it is a generator.
+    """
+    refuse_generator(function, operation)
+    return checked(function, operation, parameters)
+
+
 def checked_async(
     function: Function, operation: str, parameters: tuple[str, ...], keyed: tuple[str, ...] = ()
 ) -> Function:
@@ -84,6 +97,17 @@ def refuse_async(function: object, operation: str) -> None:
     if is_async(function):
         name = getattr(function, "__qualname__", repr(function))
         raise TopologyError(f"{operation}: {name} {NOT_ASYNC}")
+
+
+def refuse_generator(function: object, operation: str) -> None:
+    """Refuse a function of the user's that has a `yield`.
+
+    Raises:
+        TopologyError: It has; names it.
+    """
+    if is_generator(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TopologyError(f"{operation}: {name} {NO_GENERATOR}")
 
 
 def checked_supplier(function: Function, node: str, method: str = "process") -> Function:
@@ -126,7 +150,7 @@ def check_processor(processor: object, node: str, method: str = "process") -> No
     """Refuse what a supplier returned if it is no processor, or no transformer.
 
     Raises:
-        TopologyError: It can't process records, or is async; names the node.
+        TopologyError: It can't process records, is async, or a generator; names the node.
     """
     if not callable(getattr(processor, method, None)):
         raise TopologyError(
@@ -141,6 +165,7 @@ def check_processor(processor: object, node: str, method: str = "process") -> No
             )
     for part in ("init", method, "close"):
         refuse_async(getattr(processor, part, None), f"processor {node!r}")
+        refuse_generator(getattr(processor, part, None), f"processor {node!r}")
 
 
 def with_or_without_key(

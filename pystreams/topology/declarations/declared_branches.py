@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.topology.contracts.user_functions import KEY_VALUE, checked
+from pystreams.topology.contracts.user_functions import KEY_VALUE, checked_to_run
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.logical_graph.graph_nodes import BranchChildNode, BranchNode
 from pystreams.topology.graph import naming
@@ -30,7 +30,7 @@ class DeclaredSplit:
     def branch(self, predicate: Callable[[Any, Any], Any], name: str | None) -> DeclaredStream:
         """Declare a branch; without a name it has its number."""
         self._check_open("branch")
-        checked(predicate, "branch", KEY_VALUE)
+        checked_to_run(predicate, "branch", KEY_VALUE)
         return self._add(str(len(self._names) + 1) if name is None else name, predicate)
 
     def default_branch(self, name: str | None) -> DeclaredStream:

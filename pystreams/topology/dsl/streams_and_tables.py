@@ -32,6 +32,7 @@ from pystreams.topology.contracts.user_functions import (
     VALUE,
     Initializer,
     checked,
+    checked_to_run,
     with_or_without_key,
 )
 from pystreams.topology.contracts.windows import (
@@ -122,7 +123,7 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V]:
         """Keep the records for which `predicate(key, value)` is true."""
-        operator = stateless.FilterOperator(checked(predicate, "filter", KEY_VALUE))
+        operator = stateless.FilterOperator(checked_to_run(predicate, "filter", KEY_VALUE))
         node = self._declared.unchanged(retried(operator, retry), naming.STREAM_FILTER, name)
         return KStream(node)
 
@@ -135,7 +136,7 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
     ) -> KStream[K, V]:
         """Keep the records for which `predicate(key, value)` is false."""
         operator = stateless.FilterOperator(
-            checked(predicate, "filter_not", KEY_VALUE), negate=True
+            checked_to_run(predicate, "filter_not", KEY_VALUE), negate=True
         )
         node = self._declared.unchanged(retried(operator, retry), naming.STREAM_FILTER, name)
         return KStream(node)
@@ -383,7 +384,7 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
         name: str | None = None,
     ) -> KStream[K, V]:
         """Call `action(key, value)` for each record and hand the record on."""
-        operator = retried(stateless.PeekOperator(checked(action, "peek", KEY_VALUE)), retry)
+        operator = retried(stateless.PeekOperator(checked_to_run(action, "peek", KEY_VALUE)), retry)
         return KStream(self._declared.unchanged(operator, naming.STREAM_PEEK, name))
 
     def foreach(
@@ -397,7 +398,9 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
 
         What the action does outside of the topology is not part of exactly-once.
         """
-        operator = retried(stateless.PeekOperator(checked(action, "foreach", KEY_VALUE)), retry)
+        operator = retried(
+            stateless.PeekOperator(checked_to_run(action, "foreach", KEY_VALUE)), retry
+        )
         self._declared.new_value(operator, naming.STREAM_FOREACH, name)
 
     def print(
@@ -862,7 +865,7 @@ class KTable(SaysWhatIsMissing, Generic[K, V]):
         Args:
             predicate: Called with (key, value), never with a deleted row.
         """
-        checked(predicate, "filter", KEY_VALUE)
+        checked_to_run(predicate, "filter", KEY_VALUE)
         chosen = optional_table_options(materialized, options, "filter")
         return KTable(self._declared.filtered(predicate, chosen, node_name, negate=False))
 
@@ -875,7 +878,7 @@ class KTable(SaysWhatIsMissing, Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, V]],
     ) -> KTable[K, V]:
         """Keep the rows for which the predicate is false; otherwise as `filter`."""
-        checked(predicate, "filter_not", KEY_VALUE)
+        checked_to_run(predicate, "filter_not", KEY_VALUE)
         chosen = optional_table_options(materialized, options, "filter_not")
         return KTable(self._declared.filtered(predicate, chosen, node_name, negate=True))
 
@@ -1413,7 +1416,7 @@ class KGroupedStream(SaysWhatIsMissing, Generic[K, V]):
         """
         _check_windows(windows)
         if late is not None and not isinstance(late, str):
-            checked(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
+            checked_to_run(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
         groups = WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(groups)
