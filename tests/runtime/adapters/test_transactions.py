@@ -369,6 +369,25 @@ def test_a_sink_that_does_not_exist_is_named(
         producer.commit_transaction({}, None)
 
 
+def test_a_sink_that_does_not_exist_is_named_where_the_transaction_has_ended_meanwhile(
+    application: Application,
+) -> None:
+    """Its record is waited for as long as the transaction may last: the broker may be first."""
+    source, sink, producer = application.topic(), application.topic(), application.transactional()
+    consumer, listener = application.member(source)
+    (partition,) = listener.assigned
+    producer.begin_transaction()
+    producer.send(numbered(sink, 1))
+    flush(producer)
+    missing = f"{application.name}-nowhere"
+    producer.send(numbered(missing, 1, partition=None))
+    application.transactional()  # Ends it as the broker does, by a newer epoch.
+
+    with pytest.raises(ProductionError, match=f"topic '{missing}' does not exist: create the"):
+        producer.commit_transaction({partition: CommittedOffset(1, "")}, consumer.group_metadata())
+    producer.close()
+
+
 def test_closing_aborts_an_open_transaction(application: Application) -> None:
     """Readers of what is committed need not wait for the transaction's timeout."""
     topic = application.topic()

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams.errors import (
     RetriableClientError,
     StreamsError,
+    TaskMigratedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TopicPartition
@@ -317,11 +318,10 @@ class ConfluentProducer:
                 self._open.poll(_ROOM_WAIT_S)
             failures = self._reports.failures()
             return self._refused.judge_transaction(error, failures, self._topics)
+        translated = translate(error, f"{self._name}: {doing}")
         if error.code() == KafkaError._INCONSISTENT:
-            missing = missing_topic(self._open, self._topics)
-            if missing is not None:
-                return missing
-        return translate(error, f"{self._name}: {doing}")
+            return missing_topic(self._open, self._topics) or translated
+        return translated
 
     # ------------------------------------------------------------------ the end
 
@@ -393,4 +393,8 @@ class ConfluentProducer:
         if error.code() == KafkaError._STATE and self._in_transaction:
             message = f"{self._name}: {doing}: the transaction has failed before"
             return TransactionAbortableError(message)
-        return translate(error, f"{self._name}: {doing}")
+        translated = translate(error, f"{self._name}: {doing}")
+        if isinstance(translated, TaskMigratedError) and self._in_transaction:
+            # Its time limit may have passed while the records of a missing topic waited.
+            return missing_topic(self._open, self._topics) or translated
+        return translated
