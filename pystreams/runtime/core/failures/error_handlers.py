@@ -151,17 +151,27 @@ def _drop_into_queue(
     response = handler(context, error)
     if response is not ErrorResponse.CONTINUE:
         return response
-    topic = queue if isinstance(queue, str) else queue(context, error)
+    topic = queue if isinstance(queue, str) else _chosen(queue, context, error)
     if topic is None:
         return response
-    try:
-        check_name(topic, "a topic")
-    except TopologyError as wrong:
-        raise ValueError(
-            f"the function that is errors.dead.letter.queue.topic.name: {wrong}; None for no dead "
-            "letter"
-        ) from None
     return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])
+
+
+def _chosen(
+    queue: Callable[[ErrorContext, Exception], str | None], context: ErrorContext, error: Exception
+) -> str | None:
+    """Return the topic that the user's function chooses, if it is one."""
+    function = "the function that is errors.dead.letter.queue.topic.name"
+    try:
+        topic = queue(context, error)
+    except Exception as raised:
+        raise ValueError(f"{function} raised {type(raised).__name__}: {raised}") from raised
+    if topic is not None:
+        try:
+            check_name(topic, "a topic")
+        except TopologyError as wrong:
+            raise ValueError(f"{function}: {wrong}; None for no dead letter") from None
+    return topic
 
 
 def told_of(handler: ErrorHandler, listener: DeadLetterListener) -> ErrorHandler:
