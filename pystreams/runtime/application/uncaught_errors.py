@@ -11,6 +11,7 @@ Spec: KIP-671.
 
 from __future__ import annotations
 
+import reprlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,7 +156,15 @@ class ThreadRunner:
         if self._handler is None or self._stop.is_set():
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         try:
-            return self._handler(error)
+            response: object = self._handler(error)
         except RAISED_BY_CODE as raised:
-            _log.error("the uncaught exception handler failed", error=str(raised))
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+            failed = str(raised)
+        else:
+            if isinstance(response, StreamThreadExceptionResponse):
+                return response
+            failed = (
+                f"it returned {reprlib.repr(response)}, which counts as SHUTDOWN_CLIENT: return a "
+                "StreamThreadExceptionResponse"
+            )
+        _log.error("the uncaught exception handler failed", error=failed)
+        return StreamThreadExceptionResponse.SHUTDOWN_CLIENT

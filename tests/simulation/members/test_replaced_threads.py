@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -87,9 +88,7 @@ class Program:
 
     def _answer(self, error: StreamsError) -> StreamThreadExceptionResponse:
         self.asked.append(str(error))
-        answer = self._handler(error)
-        assert isinstance(answer, StreamThreadExceptionResponse)
-        return answer
+        return cast("StreamThreadExceptionResponse", self._handler(error))
 
     def _failed(self, error: StreamsError, _leave_group: bool | None) -> None:
         self.told.append(error)
@@ -152,3 +151,17 @@ def test_who_survives_leaves_too_where_the_application_is_to_stop_as_no_thread_c
     program.runner.run(0)
 
     assert program.members_then == []
+
+
+@pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", 7])
+def test_a_handler_that_gives_no_answer_is_told_and_stops_the_application(
+    tmp_path: Path, answer: object
+) -> None:
+    program = Program(tmp_path, lambda _: answer)
+
+    with capture_logs() as logs:
+        program.runner.run(0)
+
+    assert ["not yet" in str(error) for error in program.told] == [True]
+    (told,) = [log for log in logs if "uncaught exception handler" in log["event"]]
+    assert told["error"].startswith(f"it returned {answer!r}, which counts as SHUTDOWN_CLIENT")
