@@ -199,7 +199,8 @@ def test_plain_answer_of_a_handler_uses_the_queue(builder: StreamsBuilder, drive
 
 def test_function_that_raises_stops_the_application(builder: StreamsBuilder, drive: Any) -> None:
     failing_at(builder, "processing")
-    config = {**EVERY_HANDLER, "errors_dead_letter_queue_topic_name": lambda *_: {}["queue"]}
+    queues: dict[str, str] = {}
+    config = {**EVERY_HANDLER, "errors_dead_letter_queue_topic_name": lambda *_: queues["queue"]}
     driver = drive(**config)
 
     with pytest.raises(ProcessingError, match=r"\.queue\.topic\.name raised KeyError: 'queue'"):
