@@ -42,8 +42,9 @@ class ErrorResponse(Enum):
     RESUME = CONTINUE
     """CONTINUE, by the name that Kafka has given it since."""
     RETRY = "retry"
-    """Go on from the last commit, which sends the record again: while the topic it is going to is
-    missing. Of any other record, which would be refused again, it is taken as FAIL."""
+    """At least once, go on from the last commit, which sends the record again: while the topic it
+    is going to is missing. Of any other record, which would be refused again, it is taken as
+    FAIL."""
 
 
 @dataclass(frozen=True, slots=True)
