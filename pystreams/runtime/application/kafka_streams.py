@@ -234,13 +234,15 @@ class KafkaStreams(QueryingClient):
         self._endpoint.close()
         self._finished.set()
 
+    def _state_directory(self) -> StateDirectory:
+        config = self._config
+        return StateDirectory(config.state_dir, config.application_id, config.application_server)
+
     def _run(self) -> None:
         config = self._config
         cache_bytes = config.statestore_rocksdb_block_cache_bytes
         MEMORY.configure(cache_bytes, config.statestore_rocksdb_write_buffer_bytes)
-        directory = StateDirectory(
-            config.state_dir, config.application_id, config.application_server
-        )
+        directory = self._state_directory()
         try:
             earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()
