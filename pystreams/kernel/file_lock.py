@@ -94,11 +94,11 @@ class FileLock:
     def write(self, text: str) -> None:
         """Put a text in the place of what stands in the file; it is on the disk afterwards.
 
-        In one step, with spaces behind it where there was more: who is killed leaves one or the
-        other.
+        Who is killed meanwhile leaves one or the other, perhaps with spaces behind it.
         """
-        before = os.fstat(self._descriptor).st_size
-        os.pwrite(self._descriptor, text.encode().ljust(before), 0)
+        written = text.encode()
+        os.pwrite(self._descriptor, written.ljust(os.fstat(self._descriptor).st_size), 0)
+        os.ftruncate(self._descriptor, len(written))
         os.fsync(self._descriptor)
 
     def stamp(self) -> None:
