@@ -80,7 +80,7 @@ def checked_async(
         return function
     if _accepts(signature, parameters):
         return function
-    name = getattr(function, "__qualname__", repr(function))
+    name = _name_of(function)
     taken = ", ".join(signature.parameters)
     message = f"{operation} calls its function with ({expected}), but {name} takes ({taken})"
     if keyed and _accepts(signature, keyed):
@@ -95,8 +95,7 @@ def refuse_async(function: object, operation: str) -> None:
         TopologyError: It is; names it.
     """
     if is_async(function):
-        name = getattr(function, "__qualname__", repr(function))
-        raise TopologyError(f"{operation}: {name} {NOT_ASYNC}")
+        raise TopologyError(f"{operation}: {_name_of(function)} {NOT_ASYNC}")
 
 
 def refuse_generator(function: object, operation: str) -> None:
@@ -106,8 +105,11 @@ def refuse_generator(function: object, operation: str) -> None:
         TopologyError: It has; names it.
     """
     if is_generator(function):
-        name = getattr(function, "__qualname__", repr(function))
-        raise TopologyError(f"{operation}: {name} {NO_GENERATOR}")
+        raise TopologyError(f"{operation}: {_name_of(function)} {NO_GENERATOR}")
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__qualname__", repr(function)))
 
 
 def checked_supplier(function: Function, node: str, method: str = "process") -> Function:
