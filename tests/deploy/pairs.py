@@ -620,7 +620,7 @@ PAIRS: dict[str, Pair] = {
     ),
     "an unnamed store that comes to lie under the name of another that is made alike": Pair(
         LIKE_IT,
-        f'words.map_values(str.upper).map_values(str.lower).to("out")\n{LIKE_IT}',
+        f'words.map_values(str.upper).map_values(str.lower).to("out", **text)\n{LIKE_IT}',
         {SECOND: Verdict.EMPTY, LAST: Verdict.WRONG, EIGHTH: Verdict.NEW},
     ),
     "an unnamed store declared before another one, of other windows": Pair(
