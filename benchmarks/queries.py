@@ -2,12 +2,13 @@
 
     python benchmarks/queries.py --records 6000000 --rate 1000
 
-The count runs; for a turn it is left alone, for a turn a process beside it is asked at a fixed
+The count runs; for a turn it is left alone, for a turn a program beside it is asked at a fixed
 rate, for a turn the count is asked so, and so on, so that what drifts on the machine hits all
-alike. Who asks shares the processors with the count: what the questions cost is the last turn
-beside the one before. Each answer is checked: a count never falls, and is never above what the
-input has. After the input's end keys are asked again, and have to be right. One wrong answer ends
-the benchmark with exit code 1 and no number.
+alike. Who asks shares the processors with the count, and has the same work in both turns: at as
+many addresses as the count has processes the program beside it answers from memory what they would.
+What the questions cost is the last turn beside the one before. Each answer is checked: a count
+never falls, and is never above what the input has. After the input's end keys are asked again, and
+have to be right. One wrong answer ends the benchmark with exit code 1 and no number.
 
 The CPU of the stream thread a record, and of the server and of who asks a question, is measured
 beside the rates: it drifts less than they do where other programs run.
@@ -63,7 +64,7 @@ class Turn(NamedTuple):
     """A part of the run.
 
     Attributes:
-        sort: `alone`, `elsewhere` (another process is asked) or `asked`.
+        sort: `alone`, `elsewhere` (the program beside the count is asked) or `asked`.
         began_s: When it began (`time.monotonic`).
         ended_s: When it ended.
         latencies_s: How long the count's answers took (s).
@@ -127,21 +128,28 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
     if options["tamper"]:
         truth = type(truth)({key: number - 1 for key, number in truth.items()})
     asked = Asked({key.decode(): number for key, number in truth.items()})
-    *ports, other_port = free_ports(options["processes"] + 1)
+    ports = free_ports(2 * options["processes"])
+    ports, other_ports = ports[::2], ports[1::2]
     running = AskedProcesses.start(
         ports, (_INPUT, _OUTPUT), _application(options, cluster), directory
     )
     other = Program.start(
-        [sys.executable, "-m", "benchmarks.apps.stand_in", f"--port={other_port}"],
+        [
+            *(sys.executable, "-m", "benchmarks.apps.stand_in"),
+            *(f"--port={port}" for port in other_ports),
+            *(f"--{name}={options[name]}" for name in ("partitions", "keys")),
+        ],
         directory / "stand_in.log",
     )
     try:
         running.wait(_WARM_RECORDS, _START_S, of_each=1)
         running.wait_for_partitions("counts", options["partitions"], _START_S)
         other.watch()
-        ways = _with_client if options["to"] == "client" else _over_http
-        ask, ask_other = ways(options, ports, other_port, asked)
-        ask()  # The first questions find what later ones know.
+        way = _with_client if options["to"] == "client" else _over_http
+        ask = way(options, ports, asked)
+        ask_other = way(options, other_ports, Asked(dict.fromkeys(asked.keys_there, 1)))
+        for first in (ask, ask_other):
+            first()  # The first questions find what later ones know.
         turns = [
             turn
             for _ in range(options["turns"])
@@ -165,10 +173,12 @@ class Asked:
     """What is asked, and what may be answered.
 
     Attributes:
+        keys_there: The keys of the input.
         is_over: Whether all of the input is counted: counts have to be those of the input.
     """
 
     def __init__(self, truth: Mapping[str, int]) -> None:
+        self.keys_there = truth.keys()
         self._truth = truth
         self._keys = [*truth, _ABSENT]
         self._chooser = random.Random(1)
@@ -217,10 +227,6 @@ class Asked:
             raise WrongOutputError(f"{key} is answered with {found['key']}")
         self._last[key] = value
 
-    def pass_over(self, key: str) -> None:
-        """Take any answer, of a program that counts nothing."""
-        self._unanswered.discard(key)
-
 
 def _application(options: Mapping[str, Any], cluster: Cluster) -> dict[str, object]:
     return {
@@ -232,7 +238,7 @@ def _application(options: Mapping[str, Any], cluster: Cluster) -> dict[str, obje
 
 
 def _turns(turn_s: float, ask: Asking, ask_other: Asking) -> Iterator[Turn]:
-    """Leave the count alone for a turn, ask another program for a turn, and then the count."""
+    """Leave the count alone for a turn, ask what answers as it does for one, and then the count."""
     began_s = time.monotonic()
     time.sleep(turn_s)
     yield Turn("alone", began_s, time.monotonic())
@@ -242,38 +248,25 @@ def _turns(turn_s: float, ask: Asking, ask_other: Asking) -> Iterator[Turn]:
     yield Turn("asked", load.began_s, load.ended_s, load.latencies_s, _asker_us(load))
 
 
-def _over_http(
-    options: Mapping[str, Any], ports: Sequence[int], other_port: int, asked: Asked
-) -> tuple[Asking, Asking]:
-    """Return how the count is asked, and how the program beside it is."""
+def _over_http(options: Mapping[str, Any], ports: Sequence[int], asked: Asked) -> Asking:
+    """Return how those that answer at some ports are asked."""
     load = {name: options[name] for name in ("rate", "connections")}
-    ask = partial(ask_at_rate, seconds=options["turn_s"], **load)
     paths = _paths(options, ports, asked)
-    other = {other_port: map(_path_of, asked.keys())}
-    return (
-        partial(ask, paths, check=asked.check),
-        partial(ask, other, check=lambda path, *_: asked.pass_over(_key_of(path))),
-    )
+    return partial(ask_at_rate, paths, seconds=options["turn_s"], check=asked.check, **load)
 
 
-def _with_client(
-    options: Mapping[str, Any], ports: Sequence[int], other_port: int, asked: Asked
-) -> tuple[Asking, Asking]:
-    """Return how the count is asked with a client, and how the program beside it is."""
+def _with_client(options: Mapping[str, Any], ports: Sequence[int], asked: Asked) -> Asking:
+    """Return how those that answer at some ports are asked with a client of the first."""
     load = {"rate": options["rate"], "threads": options["connections"]}
-    ask = partial(ask_with_client, seconds=options["turn_s"], **load)
-    client, other = Client(f"127.0.0.1:{ports[0]}"), Client(f"127.0.0.1:{other_port}")
-    keys = asked.keys()
-    return (
-        partial(ask, client, keys, check=asked.check_found),
-        partial(ask, other, keys, check=lambda key, _: asked.pass_over(key)),
-    )
+    client = Client(f"127.0.0.1:{ports[0]}")
+    ask = partial(ask_with_client, client, asked.keys(), seconds=options["turn_s"])
+    return partial(ask, check=asked.check_found, **load)
 
 
 def _paths(
     options: Mapping[str, Any], ports: Sequence[int], asked: Asked
 ) -> Mapping[int, Iterator[str]]:
-    """Return what each process is asked, by its port."""
+    """Return what is asked at each port."""
     if options["to"] == "any":
         return dict.fromkeys(ports, map(_path_of, asked.keys()))
     count = options["partitions"]

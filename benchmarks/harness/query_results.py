@@ -57,8 +57,9 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
         f"{asked}{settings['rate']:,} questions a second over {settings['connections']} "
         f"connections, {settings['keys']:,} keys, {settings['guarantee']}; medians of "
         f"{row['turns']} turns of {settings['turn_s']:g} s of each sort; in brackets the median of "
-        "each turn's rate and that of the turn before it. *Another asked*: a process beside the "
-        "count, so that who asks has the same work, on the same processors."
+        "each turn's rate and that of the turn before it. *Another asked*: a program beside the "
+        "count that answers the same from memory, so that who asks has the same work, on the same "
+        "processors."
     )
     about = about[0].upper() + about[1:]
     return {place: f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
