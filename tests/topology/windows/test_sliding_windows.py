@@ -608,6 +608,25 @@ def test_a_table_downstream_subtracts_of_a_window_only_what_it_has_added(
     assert driver.get_state_store("sums").get("A").value == 18
 
 
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_window_that_is_two_records_own_is_added_once_by_a_table_downstream(
+    builder: StreamsBuilder, drive: Any, caching: bool
+) -> None:
+    """It begins just after one record and ends with the next."""
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    counts = stream.group_by_key().windowed_by(within(10, 100)).count(caching=caching)
+    by_key = counts.group_by(
+        lambda window, count: (window.key, count), key_serde=STRING, value_serde=LONG
+    )
+    by_key.aggregate(int, plus, minus, name="sums", value_serde=LONG)
+    driver = drive()
+
+    pipe(driver, *(("A", "x", time) for time in [29, 31, 42]))
+
+    # [19, 29]: 1, [21, 31]: 2, [30, 40]: 1, [32, 42]: 1
+    assert driver.get_state_store("sums").get("A").value == 5
+
+
 @pytest.mark.parametrize("caching", [False, True])
 @pytest.mark.parametrize("windows", [within(10), TimeWindows.of_size_with_no_grace(10)])
 def test_a_window_that_begins_with_nothing_has_the_initial_value_as_its_old_one(
@@ -737,3 +756,20 @@ def test_late_records_are_told_for_each_closed_window_and_written_once_as_they_c
     ]
     late = driver.create_output_topic("late", STRING, STRING).read_records()
     assert [(record.value, record.timestamp) for record in late] == [("3", 105), ("4", 99)]
+
+
+def test_a_closed_window_that_is_two_records_own_is_told_as_late_once(
+    grouped: KGroupedStream[str, str], drive: Any
+) -> None:
+    """It begins just after one record and ends with the next."""
+    told: list[tuple[str, Window]] = []
+    windowed = grouped.windowed_by(
+        within(10), late=lambda _key, value, _timestamp, window: told.append((value, window))
+    )
+    note(windowed.reduce(join_values))
+    driver = drive()
+
+    pipe(driver, ("A", "1", 29), ("A", "2", 31), ("B", "3", 45), ("A", "4", 42))
+
+    assert told == [("4", Window(32, 42))]
+    assert dropped(driver) == 1

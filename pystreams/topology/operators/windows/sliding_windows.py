@@ -26,7 +26,9 @@ aggregator may change what it is given in place.
 
 Differs from Kafka: a window that is opened with what another one has has no old value. Kafka sends
 the other's aggregate as such, which tables downstream then subtract without having added it; with a
-record cache it does as here.
+record cache it does as here. A window that begins just after one record and ends with the next is
+sent twice, as by Kafka: the second time with the first result as its old value, where Kafka has the
+initial one again, so that tables downstream add it twice. If it is closed, it is told as late once.
 
 Source: Kafka Streams' `KStreamSlidingWindowAggregate`.
 """
@@ -151,11 +153,14 @@ class _SlidingAggregation(FixedWindowAggregation):
             and previous + 1 + difference_ms >= timestamp
         ):
             self._begin(key, value, timestamp, previous + 1)
+            starts.add(previous + 1)
         if not has_left:
             start = timestamp - difference_ms
             goes_on = previous is not None and start <= previous
             if goes_on:
                 self._open(key, value, timestamp, start, left, None)
+            elif start in starts:
+                self._begin_again(key, value, timestamp, start)
             else:
                 self._begin(key, value, timestamp, start)
         if right is not None and not has_right:
@@ -206,6 +211,12 @@ class _SlidingAggregation(FixedWindowAggregation):
         """Fold a record into a window that begins with nothing, unless that is closed."""
         old = self._initializer() if self._reads_old else None
         self._open(key, value, timestamp, start, self._initializer(), old)
+
+    def _begin_again(self, key: Any, value: Any, timestamp: int, start: int) -> None:
+        """Tell a window once more that this record has begun as the right one of the one before."""
+        if start + self._difference_ms >= self._close_time:
+            old = self._fetch_row(self._present_key, start)[0] if self._reads_old else None
+            self._open(key, value, timestamp, start, self._initializer(), old)
 
     def _open(self, key: Any, value: Any, timestamp: int, start: int, begun: Any, old: Any) -> None:
         """Fold a record into a window that begins with an aggregate, unless that is closed."""
