@@ -7,7 +7,6 @@ on loopback alone, and has its schemas in memory. `python -m tests.registry_serv
 from __future__ import annotations
 
 import json
-import tarfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from pystreams.broker.process import has_exited, is_running, spawn_detached, terminate
 from pystreams.kernel import maven
 from pystreams.kernel.java import Java, find_java
+from tests.archives import unpack
 from tests.broker.waiting import wait_until
 from tests.ports import ports_in_a_row
 
@@ -91,8 +91,7 @@ def start(directory: Path) -> RegistryServer:
     """
     java, archive = java_of_registry(), download()
     directory.mkdir(parents=True)
-    with tarfile.open(archive) as packed:
-        packed.extractall(directory, filter="data")
+    unpack(archive, directory)
     (port, management_port), marker = ports_in_a_row(2), str(directory / _PROGRAM)
     command = [
         str(java.executable),

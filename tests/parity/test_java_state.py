@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pystreams import Position, Stores, TopicPartition, VersionedRecord, serdes
+from tests.archives import unpack
 from tests.stores.support import Home
 
 pytestmark = pytest.mark.parity
@@ -42,8 +42,7 @@ def test_versioned_store_of_a_java_application_is_read(which: str, tmp_path: Pat
     rows = [
         (bytes_of(key), bytes_of(row)) for key, row in map(str.split, left["families"]["default"])
     ]
-    with tarfile.open(GOLDEN / "java-state.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(GOLDEN / "java-state.tar.gz", tmp_path)
 
     store: Any = Stores.versioned_key_value_store_builder(
         Stores.persistent_versioned_key_value_store("prices", HISTORY_RETENTION_MS),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from pystreams import (
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.files.checkpoint_file import read_checkpoint, write_checkpoint
 from pystreams.stores.files.metadata import pack_long
+from tests.archives import unpack
 from tests.stores.killed_migration import builders, kill_at_each_line, look
 from tests.stores.managed import changelog, commit, in_another_process, manager_of, opened
 
@@ -43,12 +43,11 @@ UNKNOWN = [-4, OFFSET_END, OFFSET_BEGINNING, OFFSET_STORED, OFFSET_INVALID, -200
 def java_state(tmp_path: Path) -> JavaState:
     """Unpack one of the directories a Java application left; return its task's."""
 
-    def unpack(which: str) -> Path:
-        with tarfile.open(GOLDEN / "java-state.tar.gz") as archive:
-            archive.extractall(tmp_path / "java", filter="data")
+    def left(which: str) -> Path:
+        unpack(GOLDEN / "java-state.tar.gz", tmp_path / "java")
         return tmp_path / "java" / which / "shop" / "0_0"
 
-    return unpack
+    return left
 
 
 @pytest.fixture(scope="module")

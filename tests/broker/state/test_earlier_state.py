@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from pystreams import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from tests.archives import unpack
 from tests.broker.reading import long, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.fixtures.earlier_state.application import topology_of
@@ -59,8 +59,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
     Kafka forgets the offsets of a group that is away for a week.
     """
     directory = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(ARCHIVE) as packed:
-        packed.extractall(directory, filter="data")
+    unpack(ARCHIVE, directory)
     settings = {"offsets.retention.minutes": str(2**31 - 1)}
     broker = start_broker(directory / "broker", settings=settings)
     try:
