@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pystreams.exception_texts import exception_text, named_exception
+
 if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
     from pystreams.origin import InputRange
@@ -377,21 +379,21 @@ def as_streams_error(error: BaseException) -> StreamsError:
     """
     if isinstance(error, StreamsError):
         return error
-    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+    if isinstance(error, RuntimeError) and exception_text(error) == _NO_THREAD:
         refused = StreamsError(_NO_MORE_THREADS)
         refused.__cause__ = error
         return refused
     if not isinstance(error, Exception):
         ended = ProcessingError(
-            f"code of the application raised {type(error).__name__} ({error}) in a thread of "
-            "pystreams, where it ends nothing but that thread: raise an error instead",
+            f"code of the application raised {type(error).__name__} ({exception_text(error)}) in a "
+            "thread of pystreams, where it ends nothing but that thread: raise an error instead",
             task_id=None,
             node=None,
         )
         ended.__cause__ = error
         return ended
     internal = InternalError(
-        f"unexpected {type(error).__name__}: {error}; this is a bug in pystreams: please report it "
+        f"unexpected {named_exception(error)}; this is a bug in pystreams: please report it "
         "with its traceback"
     )
     internal.__cause__ = error

@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 from pystreams import serdes
+from pystreams.exception_texts import exception_text
 from pystreams.serdes import Serde
 
 _FROM_TEXT: tuple[tuple[Serde[Any], Callable[[str], Any]], ...] = (
@@ -61,7 +62,7 @@ def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
             try:
                 return serde.serializer(topic)(parse(text))
             except Exception as error:
-                raise _refused(text, serde, str(error)) from error
+                raise _refused(text, serde, exception_text(error)) from error
     if _is_windowed(serde):
         try:
             return _windowed_bytes(orjson.loads(text), serde, topic)
@@ -96,7 +97,7 @@ def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
         try:
             return serde.serializer(topic)(value)
         except Exception as error:
-            raise _refused(json_of_value(value).decode(), serde, str(error)) from error
+            raise _refused(json_of_value(value).decode(), serde, exception_text(error)) from error
     shown = json_of_plain(value)
     if shown is None:
         return _bytes_of_unusual(value, serde, topic)
@@ -183,7 +184,7 @@ def _windowed_bytes(value: Any, serde: Any, topic: str) -> bytes:
     try:
         data: bytes = serde.bytes_of_plain(value, topic, bytes_of_json)
     except Exception as error:
-        raise _refused(json_of_value(value).decode(), serde, str(error)) from error
+        raise _refused(json_of_value(value).decode(), serde, exception_text(error)) from error
     return data
 
 
@@ -191,7 +192,7 @@ def _bytes_of_base64(value: dict[str, Any], serde: Serde[Any]) -> bytes:
     try:
         return base64.b64decode(value[BASE64], validate=True)
     except (TypeError, ValueError) as error:
-        raise _refused(json_of_value(value).decode(), serde, str(error)) from error
+        raise _refused(json_of_value(value).decode(), serde, exception_text(error)) from error
 
 
 def _bytes_shown_as(value: Any, data: bytes, serde: Serde[Any], topic: str) -> bytes:
@@ -219,7 +220,7 @@ def _bytes_of_unusual(value: Any, serde: Serde[Any], topic: str) -> bytes:
         read = json_of_value(plain_of_value(serde.deserializer(topic)(data)))
         is_same = _in_one_order(read) == _in_one_order(json_of_value(value))
     except Exception as error:
-        raise _refused(json_of_value(value).decode(), serde, str(error)) from error
+        raise _refused(json_of_value(value).decode(), serde, exception_text(error)) from error
     if not is_same:
         raise _refused(json_of_value(value).decode(), serde, f"it is read as {read.decode()}")
     return data
@@ -237,7 +238,7 @@ def _checked_bytes(data: bytes, serde: Serde[Any], topic: str) -> bytes:
         for plain in (orjson.loads, lambda shown: _with_numbers(orjson.loads(shown))):
             with suppress(Exception):
                 return serde.serializer(topic)(plain(data))
-        raise _refused(data.decode(), serde, str(unread)) from unread
+        raise _refused(data.decode(), serde, exception_text(unread)) from unread
 
 
 def _refused(text: str, serde: Serde[Any], why: str) -> ValueError:

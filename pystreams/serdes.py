@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import orjson
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
+from pystreams.exception_texts import exception_text
 from pystreams.kernel.async_functions import COROUTINES, told_coroutine
 from pystreams.record import Headers
 from pystreams.typed_values.finite_numbers import check_integers, check_nulls
@@ -390,7 +391,7 @@ def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, pa
             shown = f"{repr(value)[:_SHOWN_KEY_CHARACTERS]} ({kind})"
         message = (
             f"can't serialize the {part} of a record for topic {topic!r}: {shown} does not fit its "
-            f"serde ({error}); set the right {part}_serde on the operation that writes it, or let "
-            f"its functions make a {part} that fits"
+            f"serde ({exception_text(error)}); set the right {part}_serde on the operation that "
+            f"writes it, or let its functions make a {part} that fits"
         )
         raise SerializationError(message, topic=topic) from error

@@ -16,6 +16,7 @@ from pystreams.errors import (
     StreamsError,
     TopologyError,
 )
+from pystreams.exception_texts import exception_text
 
 _EXIT_CODES: tuple[tuple[type[StreamsError], ExitCode], ...] = (
     (ConfigError, ExitCode.USAGE),
@@ -63,7 +64,7 @@ def _with_causes(error: StreamsError) -> str:
     message = str(error)
     cause = error.__cause__
     while cause is not None:
-        text = str(cause)
+        text = exception_text(cause)
         if text and text not in message and not isinstance(cause, SystemError):
             message += f"\n  caused by {type(cause).__name__}: {text}"
         cause = cause.__cause__

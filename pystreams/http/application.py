@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
+from pystreams.exception_texts import named_exception
 from pystreams.http.api_description.api import OPERATIONS
 from pystreams.http.api_description.openapi import openapi_of
 from pystreams.http.guard import Guard
@@ -138,7 +139,7 @@ async def _streams_error(_: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     _log.error("could not answer", path=request.url.path, **traceback_field(error))
-    return as_problem(RequestError(500, f"{type(error).__name__}: {error}"))
+    return as_problem(RequestError(500, named_exception(error)))
 
 
 async def _not_found(request: Request, _: Exception) -> Response:

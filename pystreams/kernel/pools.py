@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
 
+from pystreams.exception_texts import exception_text
 from pystreams.kernel.user_tracebacks import with_causes
 
 _TAKES_NOTHING = "cannot schedule new futures"
@@ -40,6 +41,6 @@ def begin_call(
 def is_end_of_python(error: BaseException) -> bool:
     """Return whether it, or what has caused it, comes of the end of the program's main thread."""
     return any(
-        isinstance(found, RuntimeError) and _AT_THE_END in str(found)
+        isinstance(found, RuntimeError) and _AT_THE_END in exception_text(found)
         for found in with_causes(error, hidden=True)
     )

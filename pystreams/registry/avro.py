@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from pystreams.errors import SchemaRegistryError
+from pystreams.exception_texts import exception_text
 from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
@@ -63,7 +64,7 @@ class AvroSerde(RegistrySerde[T]):
                 plain = value if to_plain is None else to_plain(value)
                 schemaless_writer(buffer, parsed, plain)
             except Exception as error:
-                raise ValueError(f"{where}: {error}") from error
+                raise ValueError(f"{where}: {exception_text(error)}") from error
             return buffer.getvalue()
 
         made = writer_of(parsed, named)
@@ -94,7 +95,7 @@ class AvroSerde(RegistrySerde[T]):
                 plain = schemaless_reader(buffer, writers, readers, return_record_name=takes_names)
             except Exception as error:
                 kind = type(error).__name__
-                raise ValueError(f"{where}: {kind}: {error}") from error
+                raise ValueError(f"{where}: {kind}: {exception_text(error)}") from error
             return plain if of_class is None else of_class(plain)
 
         return read
@@ -116,7 +117,7 @@ class AvroSerde(RegistrySerde[T]):
             try:
                 plain = to_plain(value)
             except Exception as error:
-                raise ValueError(f"{where}: {error}") from error
+                raise ValueError(f"{where}: {exception_text(error)}") from error
             return write_plain(plain if name_records is None else name_records(plain))
 
         return write
@@ -250,7 +251,7 @@ def _class_reader(from_plain: Callable[[Any], Any], model: Any, where: str) -> C
         except Misfit as error:
             raise ValueError(f"{where}: {error.text(model.__name__)}") from None
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise ValueError(f"{where}: {exception_text(error)}") from None
 
     return read
 

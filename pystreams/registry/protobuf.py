@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pystreams.errors import ConfigError, SchemaRegistryError
+from pystreams.exception_texts import exception_text
 from pystreams.registry.registry_client import RegisteredId
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write, ruled_serdes
 from pystreams.registry.ruled_schema import RuledSchema
@@ -53,7 +54,7 @@ class ProtobufSerde(RegistrySerde[T]):
             try:
                 data: bytes = message.SerializeToString(deterministic=deterministic)
             except Exception as error:
-                raise ValueError(f"{where}: {error}") from error
+                raise ValueError(f"{where}: {exception_text(error)}") from error
             return prefix + data
 
         return write
@@ -162,7 +163,9 @@ class ProtobufSerde(RegistrySerde[T]):
             try:
                 return from_string(data)
             except Exception as error:
-                raise ValueError(f"{where}: it is no {_name(self.model)} ({error})") from error
+                raise ValueError(
+                    f"{where}: it is no {_name(self.model)} ({exception_text(error)})"
+                ) from error
 
         return parse
 

@@ -25,6 +25,7 @@ from confluent_kafka.schema_registry.serde import RuleError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from pystreams.errors import SchemaRegistryError
+from pystreams.exception_texts import exception_text
 from pystreams.registry.rule_executors import RuleFailure
 from pystreams.registry.ruled_schema import RuledSchema
 
@@ -144,14 +145,14 @@ def _told(ruled: RuledSchema, function: Any) -> Callable[[Any], Any]:
             failure = _failure(error)
             if failure is not None:
                 raise _rule_error(failure, where, shows_values=shows_values) from error
-            if isinstance(error, SerializationError) and not str(error):
+            if isinstance(error, SerializationError) and not exception_text(error):
                 reason = error.__cause__ or "a rule has left nothing of it"
                 raise ValueError(f"{where}: {reason}") from error
             kind = type(error).__name__
-            if kind == "ValueError" and str(error).startswith(where):
+            if kind == "ValueError" and exception_text(error).startswith(where):
                 raise  # It is one of ours, which shows no value.
             if shows_values:
-                raise ValueError(f"{where}: {kind}: {error}") from error
+                raise ValueError(f"{where}: {kind}: {exception_text(error)}") from error
             raise ValueError(f"{where}: it does not fit the schema ({kind})") from None
 
     return call

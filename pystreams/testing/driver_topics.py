@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError, StreamsError
+from pystreams.exception_texts import exception_text
 from pystreams.record import Headers, ProducedRecord, Record
 from pystreams.serdes import Serde, seeing_deserializer, seeing_serializer
 from pystreams.testing.driver_arguments import (
@@ -98,8 +99,9 @@ class TestInputTopic(Generic[K, V]):
             raise
         except Exception as error:
             raise SerializationError(
-                f"{self._where}: the {part} {given!r} does not fit its serde ({error}): give "
-                f"create_input_topic the {part}_serde of what you pipe, or pipe what fits",
+                f"{self._where}: the {part} {given!r} does not fit its serde "
+                f"({exception_text(error)}): give create_input_topic the {part}_serde "
+                "of what you pipe, or pipe what fits",
                 topic=self._topic,
             ) from error
 
@@ -190,7 +192,8 @@ class TestOutputTopic(Generic[K, V]):
             raise
         except Exception as error:
             raise SerializationError(
-                f"{self._where}: its {part}_serde can't read {data[:80]!r} ({error}): give "
-                f"create_output_topic the {part}_serde that the topology writes it with",
+                f"{self._where}: its {part}_serde can't read {data[:80]!r} "
+                f"({exception_text(error)}): give create_output_topic the {part}_serde "
+                "that the topology writes it with",
                 topic=self._topic,
             ) from error

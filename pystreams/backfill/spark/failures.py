@@ -13,6 +13,7 @@ import re
 import sys
 
 from pystreams.errors import StreamsError, as_streams_error
+from pystreams.exception_texts import named_exception
 from pystreams.ids import TaskId
 from pystreams.kernel.user_tracebacks import traceback_lines
 
@@ -104,7 +105,7 @@ class WorkerFailureError(Exception):
             # A task of a backfill has its stores below Spark's directory.
             message = str(error).replace("state.dir", "spark.local.dir")
         else:
-            message = f"task {task_id}: {type(error).__name__}: {error}"
+            message = f"task {task_id}: {named_exception(error)}"
         fields = {
             "task": str(task_id),
             "error": type(error).__name__,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pystreams.exception_texts import named_exception
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import ProducedRecord
 from pystreams.serdes import seeing_deserializer
@@ -78,7 +79,7 @@ def _by_partitioner(
             chosen = partitions_of(partitioner(topic.name, key, value, count))
         except Exception as error:
             raise ValueError(
-                f"the partitioner of sink {sink.name!r}: {type(error).__name__}: {error}"
+                f"the partitioner of sink {sink.name!r}: {named_exception(error)}"
             ) from error
         if chosen and chosen[-1] is not None and chosen[-1] >= count:
             raise ValueError(

@@ -28,6 +28,7 @@ from pystreams.cli.application.import_path import (
     why_it_is_refused,
 )
 from pystreams.errors import StreamsError, TopologyError
+from pystreams.exception_texts import exception_text
 from pystreams.kernel.user_tracebacks import is_users
 
 if TYPE_CHECKING:
@@ -281,6 +282,8 @@ def _failed(error: BaseException, location: str) -> LoadingError:
     if isinstance(error, StreamsError):
         # The topology is wrong: the message says how, the last line of the user's says where.
         place = "".join(traceback.format_list(own_frames[-1:])).rstrip()
-        return LoadingError(f"{location}: {error}" + (f"\n{place}" if place else ""))
+        return LoadingError(
+            f"{location}: {exception_text(error)}" + (f"\n{place}" if place else "")
+        )
     lines = traceback.format_list(own_frames) + traceback.format_exception_only(error)
     return LoadingError(f"{location} can't be loaded:\n{''.join(lines).rstrip()}")

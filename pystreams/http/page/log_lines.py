@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pystreams.exception_texts import named_exception
 from pystreams.http.hidden_secrets import without_secrets
 
 _KEPT = 20
@@ -106,4 +107,4 @@ def _raised(fields: dict[str, Any]) -> list[str]:
         error = sys.exception()  # A handler is called where the line is written.
     if isinstance(error, tuple):
         error = error[1]
-    return [f"{type(error).__name__}: {error}"] if isinstance(error, BaseException) else []
+    return [named_exception(error)] if isinstance(error, BaseException) else []

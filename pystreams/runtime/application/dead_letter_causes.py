@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pystreams.exception_texts import named_exception
 from pystreams.runtime.core.failures.dead_letters import HEADER_STACKTRACE, DeadLetterRecord
 from pystreams.runtime.core.failures.error_context import ErrorContext
 
@@ -120,7 +121,7 @@ def _cause_of(
     return DeadLetterCause(
         stage=context.stage,
         where=context.output_topic or context.node or "",
-        error=f"{type(error).__name__}: {error}"[:_MAX_ERROR],
+        error=named_exception(error)[:_MAX_ERROR],
         stack=text[-_MAX_STACK:],
         records=1,
         last_ms=now_ms,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pystreams.config import StreamsConfig
 from pystreams.deploy.results_digest import results_digest_of
 from pystreams.errors import StreamsError
+from pystreams.exception_texts import exception_text
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
@@ -191,7 +192,9 @@ class Discovery:
                 bytes_of = _hashed_bytes(serde, topic, windows)
             return partition_of(bytes_of(key), count)
         except Exception as error:  # A serde may raise anything.
-            raise ValueError(f"the key {key!r} does not fit {serde or own!r}: {error}") from error
+            raise ValueError(
+                f"the key {key!r} does not fit {serde or own!r}: {exception_text(error)}"
+            ) from error
 
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
         """Return who has a partition of a store; see `KafkaStreams.owner_of`."""

@@ -12,6 +12,7 @@ from contextlib import closing
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StateDirectoryError, StreamsError
+from pystreams.exception_texts import named_exception
 from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
@@ -192,7 +193,9 @@ class EmbeddedClient(ABC):
                 try:
                     listener(state, told)
                 except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                    _log.error("the state listener failed", error=str(error), state=state.value)
+                    _log.error(
+                        "the state listener failed", error=named_exception(error), state=state.value
+                    )
                 told = state
 
 

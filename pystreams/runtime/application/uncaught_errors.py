@@ -18,6 +18,7 @@ from dataclasses import replace
 from enum import Enum
 
 from pystreams.errors import StreamsError, as_streams_error
+from pystreams.exception_texts import named_exception
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.adapters.loop_thread import RAISED_BY_CODE
@@ -158,7 +159,7 @@ class ThreadRunner:
         try:
             response: object = self._handler(error)
         except RAISED_BY_CODE as raised:
-            failed = str(raised)
+            failed = named_exception(raised)
         else:
             if isinstance(response, StreamThreadExceptionResponse):
                 return response

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from pystreams.errors import NOT_OF_ONE_RECORD, TopologyError
+from pystreams.exception_texts import named_exception
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers, StaticMessage, offset_of
@@ -122,7 +123,7 @@ class SourceRecords:
             topic=topic,
             partition=partition,
             offset=offset,
-            why=f"{type(error).__name__}: {error}",
+            why=named_exception(error),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
+from pystreams.exception_texts import named_exception
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
@@ -126,7 +127,7 @@ def _ask(
         return _failed(FailureReason.NOT_ACTIVE, str(error))
     except Exception as error:  # noqa: BLE001 - a serde may raise anything
         what = _named(spec.name, number)
-        message = f"{what} could not answer {query} ({type(error).__name__}: {error})"
+        message = f"{what} could not answer {query} ({named_exception(error)})"
         return _failed(FailureReason.STORE_EXCEPTION, message)
     unknown = found is NotImplemented
     return _unknown(query, spec, store) if unknown else QueryResult(position, found)

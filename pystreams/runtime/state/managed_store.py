@@ -8,6 +8,7 @@ from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StreamsError
+from pystreams.exception_texts import named_exception
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, offset_of
 from pystreams.runtime.state.files.checkpointed_offsets import StoreCheckpoint
@@ -150,7 +151,9 @@ class ManagedStore:
         except StreamsError:
             raise
         except Exception as error:
-            raise StateStoreError(self.builder.name, f"its close raised {error!r}") from error
+            raise StateStoreError(
+                self.builder.name, f"its close raised {named_exception(error)}"
+            ) from error
         finally:
             if self.checkpoint is not None:
                 self.checkpoint.close(clean=clean)

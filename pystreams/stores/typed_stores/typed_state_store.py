@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
+from pystreams.exception_texts import exception_text
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import (
     NO_RECORD,
@@ -70,8 +71,9 @@ class TypedParts(Generic[K, R]):
 
     def _raise_undecodable(self, error: Exception, data: bytes) -> NoReturn:
         raise SerializationError(
-            f"state store {self._name!r} holds bytes that its serdes can't read ({error}): "
-            f"{data[:80]!r}; give the store the serdes it was written with",
+            f"state store {self._name!r} holds bytes that its serdes can't read "
+            f"({exception_text(error)}): {data[:80]!r}; give the store the serdes it was "
+            "written with",
             topic=self._topic,
         ) from error
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from pystreams.errors import TopologyError
+from pystreams.exception_texts import named_exception
 from pystreams.kernel.async_functions import NO_GENERATOR, NOT_ASYNC, is_async, is_generator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -138,7 +139,7 @@ def made_by(function: Callable[..., Any], node: str, method: str = "process") ->
     try:
         first, second = function(), function()
     except Exception as error:
-        raise TopologyError(f"the supplier of {where} raised {error!r}") from error
+        raise TopologyError(f"the supplier of {where} raised {named_exception(error)}") from error
     check_processor(first, node, method)
     if first is second:
         raise TopologyError(

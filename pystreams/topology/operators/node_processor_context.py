@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pystreams.errors import ProcessingError, TopologyError
+from pystreams.exception_texts import named_exception
 from pystreams.ids import TaskId
 from pystreams.record import MAX_TIME, Headers, Record, RecordMetadata
 from pystreams.serdes import Serde
@@ -32,7 +33,9 @@ def supplied(supplier: Callable[[], Made], node: NodeContext) -> Made:
         return supplier()
     except Exception as error:
         task_id, name = node.task.task_id, node.name
-        message = f"{task_id.told}: the supplier of processor {name!r} raised {error!r}"
+        message = (
+            f"{task_id.told}: the supplier of processor {name!r} raised {named_exception(error)}"
+        )
         raise ProcessingError(message, task_id=task_id, node=name) from error
 
 

@@ -106,7 +106,7 @@ def test_each_store_is_closed_though_one_raises_and_that_one_is_named(tmp_path: 
     stores = [store for task in tasks for store in task.state_manager.stores().values()]
     assert [store.name for store in stores if store.is_open] == []
     assert isinstance(thread.error, StateStoreError)
-    assert "state store 'remote': its close raised OSError('connection reset')" in str(thread.error)
+    assert "state store 'remote': its close raised OSError: connection reset" in str(thread.error)
 
 
 def test_of_tasks_that_are_revoked_each_one_that_can_not_be_closed_is_told(tmp_path: Path) -> None:

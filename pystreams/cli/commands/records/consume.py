@@ -21,6 +21,7 @@ from pystreams.cli.options.groups import (
     grouped,
     topology_argument,
 )
+from pystreams.exception_texts import exception_text
 from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class _Printer:
             value = _read(self._value, message.value(), headers)
         except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
             self.unread += 1
-            click.echo(f"{at}: can't be read by {serde!r}: {error}", err=True)
+            click.echo(f"{at}: can't be read by {serde!r}: {exception_text(error)}", err=True)
             return
         sys.stdout.write(self._line(message, key, value) + "\n")
         sys.stdout.flush()

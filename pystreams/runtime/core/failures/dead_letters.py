@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from pystreams.exception_texts import exception_text
 from pystreams.record import Headers
 from pystreams.runtime.core.failures.error_context import ErrorContext
 
@@ -141,7 +142,7 @@ def _headers(context: ErrorContext, error: Exception) -> Headers:
     offset = -1 if context.offset is None else context.offset
     return (
         (HEADER_EXCEPTION, _text(name)),
-        (HEADER_MESSAGE, _text(str(error))),
+        (HEADER_MESSAGE, _text(exception_text(error))),
         (HEADER_STACKTRACE, _text("".join(traceback.format_exception(error)))),
         (HEADER_TOPIC, None if context.topic is None else _text(context.topic)),
         (HEADER_PARTITION, _text(str(partition))),

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Self
 
 from pystreams.errors import ProcessingError, TopologyError
+from pystreams.exception_texts import named_exception
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.pools import is_end_of_python
 from pystreams.kernel.user_tracebacks import traceback_field
@@ -123,7 +124,7 @@ def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
         partition=context.partition,
         offset=context.offset,
         **({} if context.output_topic is None else {"output_topic": context.output_topic}),
-        error=f"{type(error).__name__}: {error}",
+        error=named_exception(error),
         **traceback_field(error),
     )
     return ErrorResponse.CONTINUE
@@ -166,7 +167,7 @@ def _chosen(
     try:
         topic = queue(context, error)
     except Exception as raised:
-        raise ValueError(f"{function} raised {type(raised).__name__}: {raised}") from raised
+        raise ValueError(f"{function} raised {named_exception(raised)}") from raised
     if topic is not None:
         try:
             check_name(topic, "a topic")
@@ -201,7 +202,7 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
     try:
         response: object = handler(context, error)
     except Exception as raised:
-        told = f"raised {type(raised).__name__}: {raised}; fix it"
+        told = f"raised {named_exception(raised)}; fix it"
         raise _no_answer(context, error, told) from raised
     if isinstance(response, ErrorResponse):
         return ErrorHandlerResponse(response)
@@ -239,7 +240,7 @@ def _at_the_end(context: ErrorContext, error: Exception) -> ProcessingError:
 
 def _raised(context: ErrorContext, error: Exception) -> str:
     by = "the producer" if context.node is None else f"node {context.node!r}"
-    return f"{by} raised {type(error).__name__}: {error}"
+    return f"{by} raised {named_exception(error)}"
 
 
 def _error_of(context: ErrorContext, told: str) -> ProcessingError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pystreams.exception_texts import exception_text
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import PresentRecord, TaskTime
@@ -77,7 +78,7 @@ class RecordWarnings:
         """
         self.calls_again += calls
         reason = "errors that passed" if error is None else type(error).__name__
-        told = {} if error is None else {"error": str(error)[:_ERROR_LENGTH]}
+        told = {} if error is None else {"error": exception_text(error)[:_ERROR_LENGTH]}
         self._add((_CALLED_AGAIN, node, reason), calls, lambda: told)
 
     def not_called_again(self, node: str, error: Exception, attempts: str, within: str) -> None:
@@ -88,7 +89,11 @@ class RecordWarnings:
             attempts: How many calls of how many were made.
             within: The time there was, and what sets it.
         """
-        told = {"error": str(error)[:_ERROR_LENGTH], "attempts": attempts, "within": within}
+        told = {
+            "error": exception_text(error)[:_ERROR_LENGTH],
+            "attempts": attempts,
+            "within": within,
+        }
         self._add((_OUT_OF_TIME, node, type(error).__name__), 1, lambda: told)
 
     def tell_rest(self) -> None:

@@ -19,6 +19,7 @@ from pystreams.errors import (
     StateStoreCorruptedError,
     StreamsError,
 )
+from pystreams.exception_texts import exception_text, named_exception
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.kernel.loggers import get_logger
@@ -272,8 +273,8 @@ class OperatorContext:
         declared = "" if told_by_traceback else self.call_of(node).told()
         message = (
             f"{self.task_id.told}: processor {node!r}{declared} raised {type(error).__name__}"
-            f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "
-            f"{self.skips_by} to skip such records"
+            f"{in_attempts(attempts)} on {where(context)}: {exception_text(error)}; "
+            f"fix the code, or set {self.skips_by} to skip such records"
         )
         raise ProcessingError(
             message,
@@ -357,7 +358,7 @@ class OperatorContext:
         except Exception as error:
             if not _is_about_the_record(error):
                 raise
-            message = f"{self.task_id.told}: a processor's {stage} raised {error!r}"
+            message = f"{self.task_id.told}: a processor's {stage} raised {named_exception(error)}"
             raise ProcessingError(message, task_id=self.task_id, node=stage) from error
 
     def _drops(self, handler: ErrorHandler, context: ErrorContext, error: Exception) -> bool:

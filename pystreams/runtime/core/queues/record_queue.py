@@ -20,6 +20,7 @@ from pystreams.errors import (
     SerializationError,
     StreamsError,
 )
+from pystreams.exception_texts import exception_text, named_exception
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.async_functions import refuse_coroutine
 from pystreams.kernel.loggers import get_logger
@@ -301,7 +302,7 @@ class RecordQueue:
             return
         text = (
             f"{self._task_id.told}: can't read the {part} of the record at {self.partition} "
-            f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
+            f"offset {offset} ({named_exception(error)}); set the right {part}_serde on "
             f"source {self.node!r}{self.call.told()}, or "
             "deserialization.exception.handler=continue to skip it"
         )
@@ -380,7 +381,7 @@ class RecordQueue:
         text = (
             f"{self._task_id.told}: the timestamp extractor of source {self.node!r}"
             f"{declared} {did} on the record at {self.partition} offset {record.offset}: "
-            f"{error}; let it return -1 to skip such records"
+            f"{exception_text(error)}; let it return -1 to skip such records"
         )
         return ProcessingError(
             text,

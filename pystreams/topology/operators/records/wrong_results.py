@@ -11,6 +11,7 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any
 
+from pystreams.exception_texts import exception_text
 from pystreams.kernel.async_functions import COROUTINES, told_coroutine
 from pystreams.kernel.user_tracebacks import has_users_line
 
@@ -65,7 +66,8 @@ def no_pairs(error: Exception, returned: Any) -> Exception:
     if not is_iterable(returned):
         return wrong_result(returned, wanted)
     if isinstance(returned, Iterator):  # What it gave is gone.
-        return error if has_users_line(error) else wrong_result(returned, wanted, f": {error}")
+        more = f": {exception_text(error)}"
+        return error if has_users_line(error) else wrong_result(returned, wanted, more)
     wrong = [item for item in returned if not _is_pair(item)]
     return wrong_result(wrong[0], wanted, " among them") if wrong else error
 
