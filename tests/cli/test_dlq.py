@@ -318,13 +318,19 @@ def test_a_condition_that_can_not_hold_is_wrong_usage(condition: str, told: str)
     assert told in answer.output
 
 
-def test_a_condition_that_raises_says_with_which_letter(broker: DevelopmentBroker) -> None:
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [("data['sum'] > 3", "raised KeyError: 'sum'"), ("exit()", "raised SystemExit")],
+)
+def test_a_condition_that_raises_says_with_which_letter(
+    broker: DevelopmentBroker, condition: str, told: str
+) -> None:
     source = Source(broker.bootstrap_servers, 1)
-    words = ["redrive", source.queue, "--where", "data['sum'] > 3"]
+    words = ["redrive", source.queue, "--where", condition]
     answer = CliRunner().invoke(dlq, [*words, "-c", f"bootstrap.servers={source.servers}"])
 
     assert answer.exit_code == 1
-    assert "raised KeyError" in answer.output
+    assert f"--where {condition!r} {told}" in answer.output
     assert "partition 0 offset 0" in answer.output
 
 

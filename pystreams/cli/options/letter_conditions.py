@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pystreams.errors import StreamsError
+from pystreams.exception_texts import named_exception
 
 if TYPE_CHECKING:
     from pystreams.record import ConsumedMessage
@@ -36,9 +37,9 @@ class LetterCondition:
         names = {"__builtins__": builtins} | _names(letter, cause)
         try:
             return bool(eval(self.code, names))  # noqa: S307 - of whoever runs the command
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # `exit()` would end the command in silence.
             raise StreamsError(
-                f"--where {self.text!r} raised {type(error).__name__}: {error}; on the letter at "
+                f"--where {self.text!r} raised {named_exception(error)}; on the letter at "
                 f"partition {letter.partition()} offset {letter.offset()} of the queue. Let it "
                 "answer for each letter, as in: data and data['total'] > 3"
             ) from error
