@@ -92,16 +92,16 @@ WITHOUT_EFFECT = {
 }
 """Keys accepted with any value and ignored: they change neither results nor safety."""
 
-PREFIXES = (
-    "main.consumer.",
-    "restore.consumer.",
-    "global.consumer.",
-    "consumer.",
-    "producer.",
-    "admin.",
-    "topic.",
-)
-"""Prefixes of keys that are passed on: to the clients, or to internal topics."""
+PREFIXES = {
+    "consumer.": "all consumers",
+    "main.consumer.": "the consumer of the input",
+    "restore.consumer.": "the consumer that restores stores from changelogs",
+    "global.consumer.": "the consumer that fills global stores and tables",
+    "producer.": "all producers",
+    "admin.": "the client that looks after internal topics",
+    "topic.": "the internal topics themselves",
+}
+"""Prefixes of keys that are passed on, and to whom."""
 
 UNSUPPORTED_PREFIXES = {
     "client.tag.": _TAGS,

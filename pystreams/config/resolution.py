@@ -184,7 +184,7 @@ def _classify(
             findings.refuse(entry, f"= {_shown(entry)} is not supported: {reason}")
     elif prefix := next((known for known in UNSUPPORTED_PREFIXES if name.startswith(known)), None):
         findings.refuse(entry, f"is not supported: {UNSUPPORTED_PREFIXES[prefix]}")
-    elif name.startswith(PREFIXES) or client_overrides.is_shared(name):
+    elif name.startswith(tuple(PREFIXES)) or client_overrides.is_shared(name):
         if isinstance(entry.value, str | int | float):
             findings.overrides[name] = entry.value
         else:

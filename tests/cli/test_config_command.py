@@ -87,6 +87,38 @@ def test_other_keys_of_kafka_streams_are_explained_too(key: str, told: str) -> N
     assert told in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("consumer.auto.offset.reset", "Passed on to all consumers, as auto.offset.reset."),
+        (
+            "PYSTREAMS_MAIN_CONSUMER_AUTO_OFFSET_RESET",
+            "to the consumer of the input, as auto.offset",
+        ),
+        ("consumer.fetch.max.wait.ms", "all consumers, as fetch.wait.max.ms."),
+        ("topic.segment.bytes", "Passed on to the internal topics themselves, as segment.bytes."),
+        ("consumer.group.id", "Can't be overridden: it is the application.id"),
+        (
+            "producer.buffer.memory",
+            "Is not known to the Kafka client: use queue.buffering.max.kbytes",
+        ),
+        ("sasl.username", "Passed on to all clients, as sasl.username."),
+        ("client.rack", "Passed on to all clients, as client.rack."),
+        (
+            "sasl.jaas.config",
+            "Is not known to the Kafka client: use sasl.username and sasl.password",
+        ),
+        ("consumer.isolation.level", "Under exactly-once it can't be overridden"),
+        ("client.tag.zone", "Not supported: standbys are placed by"),
+    ],
+)
+def test_keys_of_the_clients_are_explained_by_what_becomes_of_them(key: str, told: str) -> None:
+    answer = CliRunner().invoke(config, [key])
+
+    assert answer.exit_code == 0, answer.output
+    assert told in answer.stdout
+
+
 def test_an_unknown_key_is_refused_with_the_nearest() -> None:
     answer = CliRunner().invoke(config, ["comit.interval.ms"])
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
-from pystreams.config.known_keys import ALIASES, UNSUPPORTED, UNSUPPORTED_PREFIXES, WITHOUT_EFFECT
+from pystreams.config.known_keys import (
+    ALIASES,
+    PREFIXES,
+    UNSUPPORTED,
+    UNSUPPORTED_PREFIXES,
+    WITHOUT_EFFECT,
+)
+
+LIBRDKAFKA_KEYS = "https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md"
+"""Where the client's own keys are described."""
 
 _INTRODUCTION = """\
 # Configuration
@@ -28,22 +37,14 @@ Whole numbers have no unit: milliseconds and bytes are in the key's name. An unk
 value stops the start with one message that lists all of them. A serde or a function can be named in
 a file as `module:attribute`."""
 
-_PREFIXES = """\
+_CLIENT_KEYS = f"""\
 ## Keys for the Kafka clients
 
-A key with one of these prefixes is passed on to librdkafka
-([its keys](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)):
+A key with one of these prefixes, such as `topic.segment.bytes`, is passed on to librdkafka
+([its keys]({LIBRDKAFKA_KEYS})), or to internal topics:
+"""
 
-| Prefix | For |
-|---|---|
-| `consumer.` | all consumers |
-| `main.consumer.` | the consumer of the input |
-| `restore.consumer.` | the consumer that restores stores from changelogs |
-| `global.consumer.` | the consumer that fills global stores and tables |
-| `producer.` | all producers |
-| `admin.` | the client that looks after internal topics |
-| `topic.` | the internal topics themselves, such as `topic.segment.bytes` |
-
+_PASSED_ON = """
 `sasl.*` and `ssl.*` need no prefix and go to all clients. Names of the Java clients that librdkafka
 spells differently are translated (`consumer.fetch.max.wait.ms`, `producer.max.request.size`, ...).
 Keys that correctness depends on can't be overridden: `group.id`, `enable.auto.commit`, the
@@ -78,7 +79,10 @@ def _lines() -> Iterator[str]:
         if passed_on:
             yield "\nFor the Kafka clients:\n"
             yield from _table(passed_on)
-    yield f"\n{_PREFIXES}"
+    yield f"\n{_CLIENT_KEYS}"
+    yield "| Prefix | For |\n|---|---|"
+    yield from (f"| `{prefix}` | {whom} |" for prefix, whom in PREFIXES.items())
+    yield _PASSED_ON
     yield "\n## Other names\n"
     yield "| Name | Is |\n|---|---|"
     yield from (f"| `{alias}` | `{name}` |" for alias, name in sorted(ALIASES.items()))

@@ -9,14 +9,25 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from pystreams.cli.display.configuration_page import LIBRDKAFKA_KEYS, reference_page
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
-from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
+from pystreams.config.client_overrides import is_shared, override_problem, translated
+from pystreams.config.known_keys import (
+    ALIASES,
+    PREFIXES,
+    UNSUPPORTED,
+    UNSUPPORTED_PREFIXES,
+    WITHOUT_EFFECT,
+)
 
 _NARROWEST = 130
 """Columns: on a narrower terminal the table would leave the meanings a word a line."""
 _LEAST = 30
 _STYLES = {Importance.HIGH: "bold", Importance.MEDIUM: "", Importance.LOW: "dim"}
 _KNOWN = {*(key.name for key in KEY_DEFINITIONS), *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT}
+
+_ANY_VALUE = "-1"
+"""A number, and among the values of each key that is checked."""
 
 
 def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -30,11 +41,10 @@ def config(key: str | None, *, markdown: bool) -> None:
     """List all configuration keys, or explain KEY.
 
     Shows type, default, importance and meaning. Set a key with `pystreams run -c KEY=VALUE`, an
-    environment variable (PYSTREAMS_COMMIT_INTERVAL_MS=100), or a file (--config).
+    environment variable (PYSTREAMS_COMMIT_INTERVAL_MS=100), or a file (--config). Keys of the Kafka
+    clients have a prefix, as consumer.auto.offset.reset: of these it tells to whom they go.
     """
     if markdown:
-        from pystreams.cli.display.configuration_page import reference_page
-
         click.echo(reference_page(), nl=False)
     elif key is None:
         _print_table()
@@ -96,10 +106,31 @@ def _explain(key: str) -> str:
         return f"{wanted}\n  Not supported: {UNSUPPORTED[wanted].reason}"
     if wanted in WITHOUT_EFFECT:
         return f"{wanted}\n  Accepted without effect: {WITHOUT_EFFECT[wanted]}"
+    for prefix, reason in UNSUPPORTED_PREFIXES.items():
+        if wanted.startswith(prefix):
+            return f"{wanted}\n  Not supported: {reason}"
+    if wanted.startswith(tuple(PREFIXES)) or is_shared(wanted):
+        return _passed_on(wanted)
     known = [definition.name for definition in KEY_DEFINITIONS]
     near = difflib.get_close_matches(wanted, known, n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `pystreams config` lists all"
     raise click.BadParameter(f"there is no key {key!r}{hint}", param_hint="KEY")
+
+
+def _passed_on(key: str) -> str:
+    """Return what becomes of a key that is none of pystreams' own."""
+    problem = override_problem(key, _ANY_VALUE, exactly_once=False)
+    if problem is not None:
+        return f"{key}\n  {problem[0].upper()}{problem[1:]}"
+    prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), "")
+    [name] = translated({key: _ANY_VALUE}, prefix)
+    lines = [key, f"  Passed on to {PREFIXES.get(prefix, 'all clients')}{name and f', as {name}'}."]
+    if prefix != "topic.":
+        lines.append(f"  The client is librdkafka; its keys: {LIBRDKAFKA_KEYS}")
+    problem = override_problem(key, _ANY_VALUE, exactly_once=True)
+    if problem is not None:
+        lines.append(f"  Under exactly-once it {problem}")
+    return "\n".join(lines)
 
 
 def _details(definition: KeyDefinition) -> str:
