@@ -126,6 +126,11 @@ def override_problem(name: str, value: object, *, exactly_once: bool) -> str | N
     return f"can't be overridden: {fixed[bare]}" if bare in fixed else None
 
 
+def why_never(name: str) -> str | None:
+    """Say why a key of the clients can't be set, whatever its prefix; None if that is not known."""
+    return (_JAVA_ONLY | _CONSUMER_FIXED | _PRODUCER_FIXED).get(name)
+
+
 def token_problem(overrides: Mapping[str, Any]) -> str | None:
     """Say why clients would wait for a token for ever; None when they would not."""
     mechanism = overrides.get("sasl.mechanism", overrides.get("sasl.mechanisms"))

@@ -15,6 +15,7 @@ from typing import Any
 
 from pystreams.config.known_keys import (
     ALIASES,
+    MEANT,
     PREFIXES,
     SHARED_KEYS,
     SHARED_PREFIXES,
@@ -81,6 +82,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     known = _names_by_variable()
     prefixes = tuple(_variable(prefix) for prefix in (*PREFIXES, *UNSUPPORTED_PREFIXES))
     shared = tuple(_variable(prefix) for prefix in SHARED_PREFIXES)
+    meant = {_variable(name): _variable(key) for name, key in MEANT.items()}
+    meant |= {variable: variable for variable in known}
     found: dict[str, str] = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -90,11 +93,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         elif variable.startswith((*prefixes, *shared)):
             found[variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")] = value
         else:
-            near = difflib.get_close_matches(variable, known, n=1, cutoff=_NEAR)
+            near = difflib.get_close_matches(variable, meant, n=1, cutoff=_NEAR)
             if near:
                 raise ConfigError(
                     f"environment variable {variable} is no configuration key; "
-                    f"did you mean {near[0]}?"
+                    f"did you mean {meant[near[0]]}?"
                 )
     return found
 

@@ -103,6 +103,56 @@ PREFIXES = {
 }
 """Prefixes of keys that are passed on, and to whom."""
 
+CLIENT_KEYS = {
+    "consumer.": (
+        "auto.offset.reset",
+        "check.crcs",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "queued.max.messages.kbytes",
+        "queued.min.messages",
+        "session.timeout.ms",
+    ),
+    "producer.": (
+        "acks",
+        "batch.size",
+        "compression.level",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "linger.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "queue.buffering.max.kbytes",
+        "queue.buffering.max.messages",
+        "retries",
+        "transaction.timeout.ms",
+    ),
+    "topic.": (
+        "max.message.bytes",
+        "min.insync.replicas",
+        "retention.ms",
+        "segment.bytes",
+        "segment.ms",
+    ),
+}
+"""What users set most behind a prefix: what is meant where a key is unknown. The clients, and the
+brokers, take many more."""
+
+MEANT = {
+    written: f"{prefix}{name}"
+    for prefix, names in CLIENT_KEYS.items()
+    for name in names
+    for written in (name, f"{prefix}{name}")
+}
+"""These with and without their prefix -> with it."""
+
 UNSUPPORTED_PREFIXES = {
     "client.tag.": _TAGS,
 }

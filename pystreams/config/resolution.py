@@ -17,6 +17,7 @@ from pystreams.config import client_overrides
 from pystreams.config.definitions import KeyDefinition
 from pystreams.config.known_keys import (
     ALIASES,
+    MEANT,
     PREFIXES,
     SHARED_KEYS,
     UNSUPPORTED,
@@ -194,11 +195,14 @@ def _classify(
 
 
 def _hint(name: str, by_name: Mapping[str, KeyDefinition]) -> str:
-    """Return "; did you mean ...?" when a right name is near."""
+    """Return what a wrong name may have meant, or why there is none such."""
+    if (reason := client_overrides.why_never(name)) is not None:
+        return f": {reason}"
     known = [*by_name, *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT, *SHARED_KEYS]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    meant = MEANT | {name: name for name in known}
+    near = difflib.get_close_matches(name, meant, n=1, cutoff=0.6)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {meant[near[0]]}?"
     return "; keys of the Kafka clients need a prefix, such as consumer. or producer."
 
 

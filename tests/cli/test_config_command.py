@@ -97,6 +97,7 @@ def test_other_keys_of_kafka_streams_are_explained_too(key: str, told: str) -> N
         ),
         ("consumer.fetch.max.wait.ms", "all consumers, as fetch.wait.max.ms."),
         ("topic.segment.bytes", "Passed on to the internal topics themselves, as segment.bytes."),
+        ("group.id", "Can't be set: it is the application.id"),
         ("consumer.group.id", "Can't be overridden: it is the application.id"),
         (
             "producer.buffer.memory",
@@ -119,8 +120,15 @@ def test_keys_of_the_clients_are_explained_by_what_becomes_of_them(key: str, tol
     assert told in answer.stdout
 
 
-def test_an_unknown_key_is_refused_with_the_nearest() -> None:
-    answer = CliRunner().invoke(config, ["comit.interval.ms"])
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("comit.interval.ms", "commit.interval.ms"),
+        ("auto.offset.reset", "consumer.auto.offset.reset"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str) -> None:
+    answer = CliRunner().invoke(config, [key])
 
     assert answer.exit_code == 2
-    assert "did you mean commit.interval.ms" in answer.stderr
+    assert f"did you mean {meant}" in answer.stderr

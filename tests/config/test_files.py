@@ -133,9 +133,17 @@ def test_variables_of_other_meaning_are_left_alone() -> None:
     assert found == {}
 
 
-def test_a_misspelt_variable_is_refused() -> None:
-    with pytest.raises(ConfigError, match="did you mean PYSTREAMS_COMMIT_INTERVAL_MS"):
-        from_environment({"PYSTREAMS_COMIT_INTERVAL_MS": "250"})
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("COMIT_INTERVAL_MS", "COMMIT_INTERVAL_MS"),
+        ("SESION_TIMEOUT_MS", "CONSUMER_SESSION_TIMEOUT_MS"),
+        ("LINGER_MS", "PRODUCER_LINGER_MS"),
+    ],
+)
+def test_a_misspelt_variable_is_refused(misspelt: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean PYSTREAMS_{meant}"):
+        from_environment({f"PYSTREAMS_{misspelt}": "250"})
 
 
 @pytest.mark.parametrize(

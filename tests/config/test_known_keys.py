@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
 from pystreams.config import KEY_DEFINITIONS
-from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
+from pystreams.config.client_overrides import override_problem, translated
+from pystreams.config.known_keys import ALIASES, CLIENT_KEYS, UNSUPPORTED, WITHOUT_EFFECT
 
 # The names that `StreamsConfig` of Kafka Streams 4.4 defines.
 KAFKA_STREAMS_KEYS = [
@@ -105,3 +111,23 @@ def test_accepted_values_are_in_the_form_they_are_compared_in() -> None:
     for unsupported in UNSUPPORTED.values():
         for accepted in unsupported.accepted:
             assert accepted == accepted.strip().lower()
+
+
+def test_keys_that_are_suggested_are_taken() -> None:
+    for prefix, names in CLIENT_KEYS.items():
+        for name in names:
+            assert override_problem(f"{prefix}{name}", "-1", exactly_once=False) is None, name
+
+
+@pytest.mark.parametrize(("prefix", "client"), [("consumer.", Consumer), ("producer.", Producer)])
+def test_keys_that_are_suggested_are_known_to_the_client(prefix: str, client: Any) -> None:
+    given = {f"{prefix}{name}": "no such value" for name in CLIENT_KEYS[prefix]}
+    told = []
+
+    for name, value in translated(given, prefix).items():
+        try:
+            client({"group.id": "orders", name: value})
+        except KafkaException as error:
+            told.append(str(error))
+
+    assert [text for text in told if "No such configuration property" in text] == []

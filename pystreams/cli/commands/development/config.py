@@ -11,9 +11,10 @@ from click.shell_completion import CompletionItem
 
 from pystreams.cli.display.configuration_page import LIBRDKAFKA_KEYS, reference_page
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
-from pystreams.config.client_overrides import is_shared, override_problem, translated
+from pystreams.config.client_overrides import is_shared, override_problem, translated, why_never
 from pystreams.config.known_keys import (
     ALIASES,
+    MEANT,
     PREFIXES,
     UNSUPPORTED,
     UNSUPPORTED_PREFIXES,
@@ -111,8 +112,11 @@ def _explain(key: str) -> str:
             return f"{wanted}\n  Not supported: {reason}"
     if wanted.startswith(tuple(PREFIXES)) or is_shared(wanted):
         return _passed_on(wanted)
-    known = [definition.name for definition in KEY_DEFINITIONS]
-    near = difflib.get_close_matches(wanted, known, n=3)
+    if (refusal := why_never(wanted)) is not None:
+        return f"{wanted}\n  Can't be set: {refusal}"
+    meant = MEANT | {definition.name: definition.name for definition in KEY_DEFINITIONS}
+    close = difflib.get_close_matches(wanted, meant, n=3)
+    near = dict.fromkeys(meant[name] for name in close)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `pystreams config` lists all"
     raise click.BadParameter(f"there is no key {key!r}{hint}", param_hint="KEY")
 
