@@ -21,7 +21,9 @@ from pystreams.kernel.async_functions import NOT_ASYNC, is_async
 E = TypeVar("E", bound=Enum)
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
-_SERVER = re.compile(r"(?:[A-Za-z0-9_+]+://)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_LISTENER = re.compile(r"^(?:SASL_)?(?:PLAINTEXT|SSL)://", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z0-9_+.-]+://")
+_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 _PORT_MAX = 65535
 _LABEL_MAX = 63
@@ -220,13 +222,16 @@ def _parse_servers(value: object) -> str:
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, Sequence) or not all(isinstance(server, str) for server in listed):
         raise ValueError("is not a list of host:port")
-    servers = [server.strip() for server in listed if server.strip()]
+    # Brokers name their listeners so; Java passes over it too: security.protocol says it.
+    servers = [_LISTENER.sub("", server.strip()) for server in listed if server.strip()]
     if not servers:
         raise ValueError("names no server; write host:port, several with commas")
     for server in servers:
         match = _SERVER.fullmatch(server)
         if match is None or not 0 < int(match[1]) <= _PORT_MAX:
-            raise ValueError(f"holds {server!r}, which is not host:port")
+            scheme = _SCHEME.match(server)
+            cure = f": leave out {scheme[0]}" if scheme else ""
+            raise ValueError(f"holds {server!r}, which is not host:port{cure}")
     return ",".join(servers)
 
 

@@ -137,6 +137,12 @@ def test_servers_may_be_a_list() -> None:
     assert made.bootstrap_servers == "a:1,b:2"
 
 
+def test_a_listener_is_named_by_its_host_and_port_alone_as_java_reads_it() -> None:
+    made = config(bootstrap_servers="PLAINTEXT://a:1,sasl_ssl://[::1]:2")
+
+    assert made.bootstrap_servers == "a:1,[::1]:2"
+
+
 def test_the_configuration_can_not_be_changed() -> None:
     made = config()
 
@@ -174,6 +180,9 @@ def test_all_problems_are_told_at_once_with_their_place() -> None:
         ("bootstrap.servers", "localhost", "is not host:port"),
         ("bootstrap.servers", "localhost:99999", "is not host:port"),
         ("bootstrap.servers", " , ", "names no server"),
+        ("bootstrap.servers", "http://a:9092", "which is not host:port: leave out http://"),
+        ("bootstrap.servers", "a:1,https://a", "which is not host:port: leave out https://"),
+        ("bootstrap.servers", "kafka://a:9092", "leave out kafka://"),
         ("application.server", "localhost", "is not HOST:PORT"),
         ("application.server", "localhost:99999", "is not HOST:PORT"),
         ("application.server", "orders-0..svc:8080", "is not HOST:PORT"),
