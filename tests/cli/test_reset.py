@@ -79,6 +79,13 @@ def test_it_must_know_the_application() -> None:
     assert "name the topology, or at least --application-id" in answer.stderr
 
 
+def test_an_application_with_two_names_is_wrong_usage() -> None:
+    answer = invoke("--application-id", "a", "-c", "application.id=b")
+
+    assert answer.exit_code == 2
+    assert "--application-id a and -c application.id=b contradict" in answer.stderr
+
+
 def test_an_application_without_brokers_is_wrong_configuration() -> None:
     answer = invoke("--application-id", "app")
 

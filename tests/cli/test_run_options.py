@@ -210,6 +210,39 @@ def test_wrong_options_are_wrong_usage(flow: str, arguments: list[str]) -> None:
     assert invoke(flow, *arguments).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "setting"),
+    [
+        ("--threads", "2", "num.stream.threads=3"),
+        ("--threads", "2", "num_stream_threads=3"),
+        ("--metrics-port", "9464", "metrics.prometheus.port=9465"),
+        ("--metrics-host", "0.0.0.0", "metrics.prometheus.host=127.0.0.1"),
+    ],
+)
+def test_an_option_and_its_key_that_say_two_things_are_refused(
+    flow: str, option: str, value: str, setting: str
+) -> None:
+    keys = ["-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"]
+    answer = invoke(flow, *keys, option, value, "-c", setting)
+
+    assert answer.exit_code == 2
+    assert f"{option} {value} and -c {setting} contradict: give one of them" in answer.stderr
+
+
+def test_an_option_and_its_key_may_say_the_same() -> None:
+    made = run_configuration(RunOptions(threads=3), "num.stream.threads=3")
+
+    assert made.num_stream_threads == 3
+
+
+def test_an_address_for_metrics_that_are_not_served_is_wrong_usage(flow: str) -> None:
+    keys = ["-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"]
+    answer = invoke(flow, *keys, "--metrics-host", "127.0.0.1")
+
+    assert answer.exit_code == 2
+    assert "--metrics-host is for --metrics-port" in answer.stderr
+
+
 def test_a_metrics_port_in_use_is_wrong_usage_and_nothing_starts(flow: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -231,8 +264,8 @@ def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
     assert "--process-number" not in told
 
 
-def run_configuration(chosen: RunOptions, **config: object) -> StreamsConfig:
-    given = options("application.id=a", "bootstrap.servers=b:1")
+def run_configuration(chosen: RunOptions, *settings: str, **config: object) -> StreamsConfig:
+    given = options("application.id=a", "bootstrap.servers=b:1", *settings)
     return configuration_of_run(given, chosen, loaded(**config))
 
 

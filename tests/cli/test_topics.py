@@ -99,6 +99,15 @@ def test_topics_are_listed_with_their_partitions(cluster: Cluster, name: str) ->
     assert "__consumer_offsets" not in answer.stdout
 
 
+def test_a_topic_with_two_numbers_of_replicas_is_wrong_usage() -> None:
+    nowhere = ["-c", "bootstrap.servers=127.0.0.1:1"]
+    words = ["create", "orders", "--replication-factor", "2", "-c", "replication.factor=3"]
+    answer = CliRunner().invoke(topics, [*words, *nowhere])
+
+    assert answer.exit_code == 2
+    assert "--replication-factor 2 and -c replication.factor=3 contradict" in answer.stderr
+
+
 @pytest.mark.sweep  # As of every command that asks: `pystreams reset` is the example.
 def test_without_a_broker_the_exit_code_says_so() -> None:
     words = ["list", "-c", "bootstrap.servers=127.0.0.1:1", "-c", "request.timeout.ms=1500"]

@@ -46,6 +46,31 @@ def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> Stream
     return configuration_of(options, loaded.name, loaded.config, label)
 
 
+def with_short_forms(
+    options: ApplicationOptions, given: Mapping[str, tuple[str, object]]
+) -> ApplicationOptions:
+    """Return the options with what those say that are short for a key.
+
+    Args:
+        given: Option -> its key, and its value; None where it was not given.
+
+    Raises:
+        UsageError: The key is set too, to something else.
+    """
+    settings = dict(pair_of(setting, "-c") for setting in options.settings)
+    short = []
+    for option, (key, value) in given.items():
+        if value is None:
+            continue
+        for written, other in settings.items():
+            if written.replace("_", ".") == key and other.strip() != str(value):
+                raise click.UsageError(
+                    f"{option} {value} and -c {written}={other} contradict: give one of them"
+                )
+        short.append(f"{key}={value}")
+    return replace(options, settings=(*options.settings, *short))
+
+
 def local_configuration(
     options: ApplicationOptions, loaded: LoadedTopology, application_id: str
 ) -> StreamsConfig:

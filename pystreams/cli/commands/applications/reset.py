@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application.configuration import configuration_of, load_application
+from pystreams.cli.application.configuration import (
+    configuration_of,
+    load_application,
+    with_short_forms,
+)
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import (
@@ -150,9 +154,8 @@ def reset(
         raise click.UsageError("name the topology, or at least --application-id")
     configure_logging("warning", "auto")
     new_offsets = beginning.new_offsets()
-    if application_id is not None:
-        settings = (*application.settings, f"application.id={application_id}")
-        application = replace(application, settings=settings)
+    named = {"--application-id": ("application.id", application_id)}
+    application = with_short_forms(application, named)
     with streams_errors_as_exit_codes():
         config, plan = _planned(application)
         _reset(config, plan, new_offsets, with_orphans=orphans, execute=execute)

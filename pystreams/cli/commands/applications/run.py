@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application.configuration import configuration
+from pystreams.cli.application.configuration import configuration, with_short_forms
 from pystreams.cli.application.topology_loader import directory_of, load_topology
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
@@ -75,14 +75,13 @@ class RunOptions:
         """Whether this process is one of several that a parent has started."""
         return self.process_number is not None
 
-    def settings(self) -> tuple[str, ...]:
-        """Return what the short forms of keys said, each as `KEY=VALUE`."""
-        given = {
-            "num.stream.threads": self.threads,
-            "metrics.prometheus.port": self.metrics_port,
-            "metrics.prometheus.host": self.metrics_host,
+    def short_forms(self) -> dict[str, tuple[str, object]]:
+        """Return the options that are short for a key, with that and their value or None."""
+        return {
+            "--threads": ("num.stream.threads", self.threads),
+            "--metrics-port": ("metrics.prometheus.port", self.metrics_port),
+            "--metrics-host": ("metrics.prometheus.host", self.metrics_host),
         }
-        return tuple(f"{key}={value}" for key, value in given.items() if value is not None)
 
 
 _application_options = grouped(
@@ -298,11 +297,12 @@ def configuration_of_run(
 
     Raises:
         StreamsError: As `configuration`.
-        UsageError: There is no port for the last process.
+        UsageError: There is no port for the last process, or options contradict each other.
     """
-    settings = (*application.settings, *options.settings())
-    config = configuration(replace(application, settings=settings), loaded)
+    config = configuration(with_short_forms(application, options.short_forms()), loaded)
     first = config.metrics_prometheus_port
+    if options.metrics_host is not None and first < 0:
+        raise click.UsageError("--metrics-host is for --metrics-port: add it")
     if first > 0:
         port = _port_of_process(f"metrics.prometheus.port={first}", first, options)
         config = replace(config, metrics_prometheus_port=port)

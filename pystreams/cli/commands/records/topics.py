@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pystreams.cli.application.configuration import configuration_of
+from pystreams.cli.application.configuration import configuration_of, with_short_forms
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
 from pystreams.cli.options.values import pairs
@@ -222,9 +221,8 @@ def _admin(options: ApplicationOptions, replication_factor: int | None = None) -
     """Return an admin client of the brokers that the configuration names."""
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
-    if replication_factor is not None:
-        settings = (*options.settings, f"replication.factor={replication_factor}")
-        options = replace(options, settings=settings)
+    short = {"--replication-factor": ("replication.factor", replication_factor)}
+    options = with_short_forms(options, short)
     # Names the client alone: no application is at work.
     name = "pystreams-topics"
     config = configuration_of(options, name, {"application.id": name})
