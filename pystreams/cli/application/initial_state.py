@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from pystreams.cli.application.state_coverage import Coverage, covered_input
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
@@ -61,13 +63,14 @@ def initial_state(given: str, plan: TopologyPlan, config: StreamsConfig) -> Init
     """Return the state that `--state` names.
 
     Raises:
-        StreamsError: It is no directory of either kind, or can't be read.
+        UsageError: There is no such directory.
+        StreamsError: It is none of these kinds, or can't be read.
     """
     if given == EMPTY:
         return InitialState()
     path = Path(given)
     if not path.is_dir():
-        raise StreamsError(
+        raise click.UsageError(
             f"--state {given}: there is no such directory; write `{EMPTY}`, or the directory of an "
             "export, of a backfill's data set, or a state.dir"
         )

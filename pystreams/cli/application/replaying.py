@@ -10,6 +10,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import click
+
 from pystreams.cli.application.followed_key import FollowedKey
 from pystreams.cli.application.initial_state import InitialState
 from pystreams.cli.display.replayed import Show, SourceRecord
@@ -140,7 +142,8 @@ def slice_of(
         topics: The topics that are read; none for all that the topology reads.
 
     Raises:
-        StreamsError: A topic is not there, or not read by the topology; there are no records.
+        UsageError: The topology does not read a topic, or nothing says where one begins.
+        StreamsError: A topic is not there, or there are no records.
     """
     admin = clients.admin()
     counts = admin.partition_counts()
@@ -150,7 +153,9 @@ def slice_of(
     known = sorted(read - internal.keys())
     for topic in topics:
         if topic not in known:
-            raise StreamsError(f"the topology does not read topic {topic!r}; it reads {known}")
+            raise click.UsageError(
+                f"the topology does not read topic {topic!r}; it reads {', '.join(known)}"
+            )
     wanted = list(topics or known)
     if bounds.from_ms is None:
         _check_known(wanted, bounds)
@@ -178,7 +183,7 @@ def _check_known(topics: Sequence[str], bounds: SliceBounds) -> None:
     known = {partition.topic for partition in bounds.first_offsets or ()}
     unknown = sorted(set(topics) - known)
     if unknown:
-        raise StreamsError(
+        raise click.UsageError(
             f"the state does not tell up to where it covers {', '.join(unknown)}: its stores are "
             "filled from repartition topics, or by a backfill. Say where the slice begins, --from "
             "TIME"

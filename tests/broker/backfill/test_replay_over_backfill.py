@@ -32,7 +32,7 @@ def test_the_slice_that_is_asked_for_goes_on_with_the_state_of_the_history(
     options = (*state, "--from", str(START_MS + 10_000))
     answer, lines = shop.replay(*options), shop.replayed(*options, "--show", "100")
 
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Say where the slice begins, --from TIME" in refused.output
     assert answer.exit_code == 0, answer.output
     told = answer.stdout.splitlines()
