@@ -366,6 +366,29 @@ def test_damage_that_is_met_is_told_with_the_stores_files_and_what_becomes_of_it
     assert "pystreams-state-" not in answer.stderr
 
 
+def test_a_damaged_store_is_listed_with_its_error_and_hides_no_other(host: Host) -> None:
+    host.fill("counts", put_counts(a=1), "0_0")
+    host.fill("counts", put_counts(b=2), "0_1")
+    host.fill("windows", lambda store: store.put("a", ValueAndTimestamp(5, 12), 10))
+    directory = host.directory / "app" / "0_0" / "rocksdb" / "counts"
+    for file in directory.glob("*.sst"):
+        file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+    answer = host.ask("list")
+
+    rows = [line.split() for line in answer.stdout.splitlines()[1:]]
+    assert [(row[1], row[2], row[5]) for row in rows] == [
+        ("counts", "0_0", "damaged"),
+        ("counts", "0_1", "41"),
+        ("windows", "0_0", "41"),
+    ]
+    assert f"DAMAGED: state store 'counts': can't be read: its files are damaged ({directory}" in (
+        answer.stderr
+    )
+    assert answer.stderr.count("DAMAGED") == 1
+    assert "1 damaged. The application rebuilds a damaged store" in answer.stderr
+    assert answer.exit_code == host.ask("verify").exit_code == 1
+
+
 def test_what_is_not_there_is_told_with_what_is(host: Host, tmp_path: Path) -> None:
     host.fill("counts", put_counts(a=1))
     nothing, unknown, absent, empty = (

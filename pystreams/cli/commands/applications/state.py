@@ -20,7 +20,7 @@ from pystreams.cli.options.groups import ApplicationOptions, config_file_option,
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 
 if TYPE_CHECKING:
-    from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
+    from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry, StoreOnDisk
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 _DAMAGE_CURE = (
@@ -41,7 +41,7 @@ def state() -> None:
     \b
     Exit codes:
       0    done
-      1    there are no stores, one can't be read, or (verify) is damaged
+      1    there are no stores, or one can't be read or is damaged
       2    wrong usage, configuration or topology
       70   a bug in pystreams
     """
@@ -49,7 +49,8 @@ def state() -> None:
 
 @state.command(name="list")
 @_directory
-def list_stores(*, directory: Path) -> None:
+@click.pass_context
+def list_stores(ctx: click.Context, *, directory: Path) -> None:
     """List the stores: their tasks, size, and up to where they hold their changelogs.
 
     \b
@@ -60,21 +61,28 @@ def list_stores(*, directory: Path) -> None:
     from pystreams.runtime.maintenance.state_reading import stores_in
 
     configure_logging("warning", "auto")
+    unreadable = _Unreadable()
+    rows = []
     with _errors_told():
-        rows = [
-            (
-                store.application,
-                store.name,
-                store.task_id.logged,
-                f"{store.size_bytes / 1024:,.0f} KiB",
-                ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values()) or "-",
-                ", ".join(f"{at}: {offset:,}" for at, offset in store.position().offsets.items())
-                or "-",
-            )
-            for store in stores_in(directory)
-        ]
+        for store in stores_in(directory):
+            size = f"{store.size_bytes / 1024:,.0f} KiB"
+            try:
+                held = _held_by(store)
+            except StateStoreError as error:
+                held = (unreadable.add(store, error), "-")
+            rows.append((store.application, store.name, store.task_id.logged, size, *held))
     columns = ("application", "store", "task", "size", "changelog offset", "input")
     show_table(columns, rows, right=("size", "changelog offset"))
+    for line in unreadable.lines:
+        click.echo(line, err=True)
+    unreadable.end(ctx)
+
+
+def _held_by(store: StoreOnDisk) -> tuple[str, str]:
+    """Return up to where a store holds its changelogs, and its input."""
+    offsets = ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values())
+    position = store.position().offsets.items()
+    return offsets or "-", ", ".join(f"{at}: {offset:,}" for at, offset in position) or "-"
 
 
 @state.command()
@@ -91,28 +99,53 @@ def verify(ctx: click.Context, *, directory: Path) -> None:
     from pystreams.stores.engines.rocksdb.inspection import verified
 
     configure_logging("warning", "auto")
-    damaged = unread = 0
+    unreadable = _Unreadable()
     with _errors_told():
         for store in stores_in(directory):
-            name = f"{store.application} {store.name} {store.task_id.logged}"
             try:
                 counts = verified(store.name, store.directory)
-            except StateStoreCorruptedError as error:
-                damaged += 1
-                click.echo(f"{name}: DAMAGED: {error}")
-                continue
             except StateStoreError as error:
-                unread += 1
-                click.echo(f"{name}: NOT READ: {error}")
+                unreadable.add(store, error)
+                click.echo(unreadable.lines[-1])
                 continue
             entries = sum(count for family, count in counts.items() if family != "offsets")
-            click.echo(f"{name}: whole, {entries:,} stored entries")
-    if damaged:
-        click.echo(f"{damaged} damaged. {_DAMAGE_CURE}", err=True)
-    if unread:
-        click.echo(f"{unread} could not be read: whether they are whole is not known", err=True)
-    if damaged or unread:
-        ctx.exit(ExitCode.FAILED)
+            click.echo(f"{_told(store)}: whole, {entries:,} stored entries")
+    unreadable.end(ctx)
+
+
+class _Unreadable:
+    """The stores of a directory that are damaged, or can't be read.
+
+    Attributes:
+        lines: What is to be told of each.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._damaged = 0
+
+    def add(self, store: StoreOnDisk, error: StateStoreError) -> str:
+        """Add a store; return what it is in a word."""
+        if isinstance(error, StateStoreCorruptedError):
+            self._damaged += 1
+            self.lines.append(f"{_told(store)}: DAMAGED: {error}")
+            return "damaged"
+        self.lines.append(f"{_told(store)}: NOT READ: {error}")
+        return "not read"
+
+    def end(self, ctx: click.Context) -> None:
+        """End the command if there are any, with what becomes of them."""
+        unread = len(self.lines) - self._damaged
+        if self._damaged:
+            click.echo(f"{self._damaged} damaged. {_DAMAGE_CURE}", err=True)
+        if unread:
+            click.echo(f"{unread} could not be read: whether they are whole is not known", err=True)
+        if self.lines:
+            ctx.exit(ExitCode.FAILED)
+
+
+def _told(store: StoreOnDisk) -> str:
+    return f"{store.application} {store.name} {store.task_id.logged}"
 
 
 @contextmanager
