@@ -36,6 +36,8 @@ def check_config(config: object, schema_ids: object, rule_config: object) -> Non
     if not isinstance(config.get("url"), str):
         named = ", ".join(map(repr, config)) or "nothing"
         raise ConfigError(f"SchemaRegistry: config has no 'url', a text (it has {named})")
+    for url in config["url"].split(","):
+        _check_url(url.strip())
     timeout = config.get("timeout")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
         raise ConfigError(f"SchemaRegistry: 'timeout' is a number of seconds, not {timeout!r}")
@@ -43,6 +45,25 @@ def check_config(config: object, schema_ids: object, rule_config: object) -> Non
         raise ConfigError(f"SchemaRegistry: schema_ids is a SchemaIdPlace, not {schema_ids!r}")
     if rule_config is not None and not isinstance(rule_config, Mapping):
         raise ConfigError("SchemaRegistry: rule_config is a mapping of names to values")
+
+
+def _check_url(url: str) -> None:
+    """Refuse an address that Confluent's client would refuse at the first record.
+
+    What may be a user's name and password is not told.
+    """
+    scheme, separator, rest = url.partition("://")
+    host = (rest if separator else url).rpartition("@")[2]
+    if scheme == "mock":  # Of the client's own, for tests: it may have no name.
+        return
+    if not host:
+        raise ConfigError("SchemaRegistry: 'url' names no host: write http://HOST:PORT")
+    if not separator:
+        raise ConfigError(
+            f"SchemaRegistry: 'url' has no scheme: write http://{host}, or https://{host}"
+        )
+    if scheme not in {"http", "https"}:
+        raise ConfigError(f"SchemaRegistry: 'url' begins with http:// or https://, not {scheme}://")
 
 
 def check_choice(method: str, subject: object, write_with: object) -> None:

@@ -442,14 +442,16 @@ def test_a_registry_that_does_not_answer_is_no_bad_record_in_a_store(
 
 
 def test_a_wrong_configuration_is_no_bad_record() -> None:
-    serde = SchemaRegistry({"url": "localhost:8081"}).avro(schema=POINT)
+    serde = SchemaRegistry({"url": "http://localhost:8081", "retries": 3}).avro(schema=POINT)
     builder = StreamsBuilder()
     points = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.JSON)
     points.to("out", value_serde=serde)
 
     with TopologyTestDriver(builder.build(), CONTINUE) as driver:
         points_in = driver.create_input_topic("in", serdes.STRING, serdes.JSON)
-        with pytest.raises(ConfigError, match="configuration is wrong: Invalid url localhost:8081"):
+        with pytest.raises(
+            ConfigError, match="configuration is wrong: Unrecognized properties: retries"
+        ):
             points_in.pipe_input("k", {"x": 1})
 
 

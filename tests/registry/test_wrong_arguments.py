@@ -89,6 +89,15 @@ def test_a_wrong_argument_is_refused_when_the_serde_is_made(
     [
         (("mock://",), r"takes the configuration .* \{'url': .*not str"),
         (({"urls": "mock://"},), r"config has no 'url', a text \(it has 'urls'\)"),
+        (
+            ({"url": "localhost:8081"},),
+            "'url' has no scheme: write http://localhost:8081, or https",
+        ),
+        (({"url": "http://a:1, b:2"},), "'url' has no scheme: write http://b:2"),
+        (({"url": "me:hunter2@a:1"},), "'url' has no scheme: write http://a:1"),
+        (({"url": "ftp://a:1"},), "'url' begins with http:// or https://, not ftp://"),
+        (({"url": "http://"},), "'url' names no host"),
+        (({"url": "http://a:1,"},), "'url' names no host"),
         (({"url": "mock://", "timeout": "10"},), r"'timeout' is a number of seconds, not '10'"),
     ],
 )
