@@ -106,6 +106,38 @@ def test_serdes_that_are_missing_are_told_beside_the_text(
     assert CliRunner().invoke(describe, [file]).stderr == ""
 
 
+WITHOUT_INPUT = """
+from pystreams import StreamsBuilder
+topology = StreamsBuilder()
+"""
+WITH_A_STORE_OF_NOBODY = """
+from pystreams import Stores, StreamsBuilder, serdes
+kept = Stores.in_memory_key_value_store("kept")
+topology = StreamsBuilder()
+topology.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+topology.add_state_store(Stores.key_value_store_builder(kept, serdes.STRING, serdes.STRING))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (WITHOUT_INPUT, "the topology reads no topic: add a source"),
+        (WITH_A_STORE_OF_NOBODY, "state store 'kept' is connected to no processor"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--mermaid"]])
+def test_a_topology_that_can_not_run_is_told_beside_the_text(
+    file: str, options: list[str], code: str, told: str
+) -> None:
+    Path(file).write_text(f"from pystreams import *\nfrom pystreams.serdes import STRING\n{code}\n")
+
+    answer = CliRunner().invoke(describe, [file, *options])
+
+    assert answer.exit_code == 0, answer.output
+    assert f"It will not run:\n{told}" in answer.stderr
+
+
 @pytest.mark.parametrize("options", [[], ["--json"], ["--mermaid"]])
 def test_what_a_module_prints_while_it_is_loaded_is_no_part_of_the_output(
     file: str, options: list[str]

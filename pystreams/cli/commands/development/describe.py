@@ -42,6 +42,7 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
     A configuration that is wrong ends with 2; application.id and bootstrap.servers may be missing.
     """
     from pystreams.topology.plan.own_output import circles_of
+    from pystreams.topology.plan.topology_plan import TopologyPlan
 
     with streams_errors_as_exit_codes():
         with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
@@ -58,6 +59,8 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
         click.echo(to_mermaid(description), nl=False)
     else:
         click.echo(str(description))
+    for refusal in _told_by(lambda: TopologyPlan(loaded.topology, config.application_id)):
+        click.echo(f"\nIt will not run:\n{refusal}", err=True)
     for refusal in start.refused:
         click.echo(f"\nWith this configuration it will not run:\n{refusal}", err=True)
     for doubt in start.doubts:
@@ -97,7 +100,7 @@ class _Start(NamedTuple):
         return start
 
 
-def _told_by(check: Callable[[], None]) -> list[str]:
+def _told_by(check: Callable[[], object]) -> list[str]:
     try:
         check()
     except TopologyError as error:
