@@ -16,6 +16,15 @@ NOT_ASYNC = (
 )
 """Completes a sentence that begins with the function."""
 
+ASYNC_GENERATOR = "is an async generator (`async def` with a yield), which nobody can await"
+"""As above."""
+
+RETURN_ONE = (
+    "let it `return` one value, without a yield: several in a list, which flat_map_values takes "
+    "apart behind it"
+)
+"""What helps where a function is awaited that gives its values one after the other."""
+
 NO_GENERATOR = (
     "has a yield, so that a call runs nothing of it: make it a function without one (those that "
     "yield are for flat_map and flat_map_values)"
@@ -29,10 +38,12 @@ def is_async(function: object) -> bool:
     Not of a plain function that calls an async one: it may well run that, whatever it wraps. Its
     results tell.
     """
-    return any(
-        inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
-        for call in _called(function)
-    )
+    return is_async_generator(function) or any(map(inspect.iscoroutinefunction, _called(function)))
+
+
+def is_async_generator(function: object) -> bool:
+    """Return whether a call of the function gives an asynchronous generator."""
+    return any(map(inspect.isasyncgenfunction, _called(function)))
 
 
 def is_generator(function: object) -> bool:
@@ -50,16 +61,17 @@ def refuse_coroutine(returned: Any, what: str = "its function returned") -> None
         TypeError: It is one.
     """
     if isinstance(returned, COROUTINES):
-        raise TypeError(
-            f"{what} {told_coroutine(returned)}: call no async function there, or let "
-            "map_values_async await it before"
-        )
+        cure = "call no async function there"
+        if isinstance(returned, CoroutineType):
+            cure += ", or let map_values_async await it before"
+        raise TypeError(f"{what} {told_coroutine(returned)}: {cure}")
 
 
 def told_coroutine(returned: Any) -> str:
-    """Return which async function a coroutine is of; nobody can await it any more."""
-    if isinstance(returned, CoroutineType):
-        returned.close()  # Else Python warns of it, too.
+    """Return which async function a result is of; nobody can await it any more."""
+    if isinstance(returned, AsyncGeneratorType):
+        return f"an async generator of {returned.__qualname__}, which nobody can await"
+    returned.close()  # Else Python warns of it, too.
     return f"a coroutine of {returned.__qualname__}, which nobody would await"
 
 

@@ -13,8 +13,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
+from pystreams.kernel.async_functions import RETURN_ONE
 from pystreams.kernel.loggers import get_logger
 from pystreams.topology.contracts.held_records import Call, CallLimits
 
@@ -120,11 +122,12 @@ async def make_call(call: Call, limits: CallLimits) -> None:
 
 
 async def _awaited(call: Call) -> object:
-    answer = call.function(*call.arguments)
+    answer: Any = call.function(*call.arguments)
     if not inspect.isawaitable(answer):
+        is_generator = isinstance(answer, AsyncGeneratorType | GeneratorType)
+        cure = RETURN_ONE if is_generator else "make it `async def`, or use map_values"
         raise TypeError(
-            f"map_values_async: the function returned {answer!r}, which can't be awaited: make it "
-            "`async def`, or use map_values"
+            f"map_values_async: the function returned {answer!r}, which can't be awaited: {cure}"
         )
     return await answer
 

@@ -8,7 +8,15 @@ from typing import Any, Protocol, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.exception_texts import named_exception
-from pystreams.kernel.async_functions import NO_GENERATOR, NOT_ASYNC, is_async, is_generator
+from pystreams.kernel.async_functions import (
+    ASYNC_GENERATOR,
+    NO_GENERATOR,
+    NOT_ASYNC,
+    RETURN_ONE,
+    is_async,
+    is_async_generator,
+    is_generator,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,8 +78,10 @@ def checked_async(
     """Return the function, which may be async, if it can be called with these parameters.
 
     Raises:
-        TopologyError: It is no function, or takes other parameters; says which are expected.
+        TopologyError: As `checked` does; it is an async generator, which can't be awaited.
     """
+    if is_async_generator(function):
+        raise TopologyError(f"{operation}: {_name_of(function)} {ASYNC_GENERATOR}: {RETURN_ONE}")
     expected = ", ".join(parameters)
     if not callable(function):
         raise TopologyError(f"{operation} takes a function of ({expected}), not {function!r}")
@@ -95,6 +105,11 @@ def refuse_async(function: object, operation: str) -> None:
     Raises:
         TopologyError: It is; names it.
     """
+    if is_async_generator(function):
+        raise TopologyError(
+            f"{operation}: {_name_of(function)} {ASYNC_GENERATOR}: make it a plain function (def), "
+            "or let map_values_async await one that returns its values in a list before"
+        )
     if is_async(function):
         raise TopologyError(f"{operation}: {_name_of(function)} {NOT_ASYNC}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -202,6 +203,18 @@ def not_async(value: str) -> Any:
     return value
 
 
+async def parts_of(value: str) -> AsyncIterator[str]:
+    yield value
+
+
+def gives_an_async_generator(value: str) -> Any:
+    return parts_of(value)
+
+
+def gives_a_generator(value: str) -> Any:
+    return (part for part in value)
+
+
 async def ends(_: str) -> str:
     raise SystemExit(3)
 
@@ -211,6 +224,8 @@ async def ends(_: str) -> str:
     [
         (never, "TimeoutError.*offset 0.*no answer within 20 ms"),
         (not_async, "returned 'v', which can't be awaited: make it `async def`, or use map_values"),
+        (gives_an_async_generator, "returned <async_generator .*let it `return` one value"),
+        (gives_a_generator, "returned <generator .*let it `return` one value"),
         (ends, "SystemExit"),
     ],
 )

@@ -45,7 +45,7 @@ async def asked_often(*_: Any) -> AsyncIterator[str]:
     yield "answer"
 
 
-FORMS: list[Callable[..., Any]] = [asked, Asks(), partial(asked), partial(Asks()), asked_often]
+FORMS: list[Callable[..., Any]] = [asked, Asks(), partial(asked), partial(Asks())]
 
 
 @pytest.mark.parametrize("function", FORMS)
@@ -54,6 +54,20 @@ def test_every_form_of_an_async_function_is_refused(
 ) -> None:
     with pytest.raises(TopologyError, match=f"map_values: .*{REFUSED}"):
         builder.stream("in").map_values(function)
+
+
+def test_an_async_generator_is_refused_by_what_it_is_and_where_it_could_be_awaited(
+    builder: StreamsBuilder,
+) -> None:
+    often: Any = asked_often
+    is_one = ": asked_often is an async generator"
+
+    with pytest.raises(TopologyError, match=rf"map_values{is_one}.* map_values_async await one"):
+        builder.stream("in").map_values(often)
+    with pytest.raises(TopologyError, match=rf"map_values_async{is_one}.*`return` one value"):
+        builder.stream("in").map_values_async(often, with_key=True)
+    with pytest.raises(TopologyError, match=r"map_values_async: .*is an async generator"):
+        builder.stream("in").map_values_async(partial(often))
 
 
 Stream = KStream[Any, Any]
