@@ -18,6 +18,7 @@ from pystreams import (
     KTable,
     Materialized,
     SessionWindows,
+    Stores,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -36,9 +37,11 @@ def both(left: int | None, right: int | None) -> int:
     return (left or 0) * 100 + (right or 0)
 
 
-def joining(kind: str, *, right_cached: bool = True) -> Topology:
+def joining(
+    kind: str, *, right_cached: bool = True, left_kept: Materialized[str, int] | None = None
+) -> Topology:
     builder = StreamsBuilder()
-    left = builder.table("in", **TYPES, materialized=Materialized(name="left"))
+    left = builder.table("in", **TYPES, materialized=left_kept or Materialized(name="left"))
     right = builder.table(
         "right", **TYPES, materialized=Materialized(name="right", caching=right_cached)
     )
@@ -98,6 +101,52 @@ def test_changes_of_both_sides_in_one_commit_end_with_the_rows_of_the_tables(
             app.broker.settle()
     expected = model(kind, tables["in"], tables["right"])
 
+    assert rows_of(app, "out") == expected
+    counted = Counter(str(number % 7) for number in expected.values())
+    assert {key: count for key, count in rows_of(app, "counts").items() if count} == counted
+
+
+TTL_MS = 3_000
+
+
+@pytest.mark.parametrize(
+    ("kept", "ttl_ms"),
+    [
+        (Materialized(name="left", ttl_ms=TTL_MS), TTL_MS),
+        (Materialized(supplier=Stores.persistent_key_value_store("left")), None),
+    ],
+    ids=["rows that expire", "rows without their times"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_do_those_of_a_table_whose_store_the_user_has_chosen(
+    kind: str, kept: Materialized[str, int], ttl_ms: int | None, tmp_path: Path
+) -> None:
+    chance = random.Random(kind)
+    app = Application(tmp_path, statestore_cache_max_bytes=10_000_000)
+    app.broker.create_topic("right", 1)
+    app.broker.create_topic("counts", 1)
+    process = app.process(topology=joining(kind, left_kept=kept))
+    process.start()
+    tables: dict[str, dict[str, int]] = {"in": {}, "right": {}}
+    changed: dict[str, int] = {}
+    pack = serdes.LONG.serializer("")
+    for commit in range(12):
+        for number in range(chance.randint(1, 12)):
+            topic, key = chance.choice(["in", "right"]), chance.choice("abcdefghijk")
+            value, time = chance.randint(1, 9), 1000 * commit + number
+            tables[topic][key] = value
+            if topic == "in":
+                changed[key] = time
+            app.broker.produce(topic, key.encode(), pack(value), time)
+        app.clock.advance_ms(150)
+        for _ in range(40):
+            process.step()
+            app.broker.settle()
+    over = max(changed.values()) - (ttl_ms or 1_000_000)
+    left = {key: value for key, value in tables["in"].items() if changed[key] >= over}
+    expected = model(kind, left, tables["right"])
+
+    assert len(left) < len(tables["in"]) or ttl_ms is None
     assert rows_of(app, "out") == expected
     counted = Counter(str(number % 7) for number in expected.values())
     assert {key: count for key, count in rows_of(app, "counts").items() if count} == counted

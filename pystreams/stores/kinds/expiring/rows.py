@@ -173,6 +173,10 @@ class ExpiringRows(LiveRows):
         """Return a row, or None."""
         return self.read(key)
 
+    def sent(self, key: bytes) -> bytes | None:
+        """Return a row as it was sent downstream, or None; one that is over until that is told."""
+        return self._buffer.get_sent(ROW + key)
+
     def write(
         self,
         key: bytes,

@@ -143,6 +143,7 @@ class ExpiringStore(TypedStore[K, R]):
         super()._bind_buffer()
         self._write = self.rows.write
         self._dirty_get = self.rows.read
+        self._sent_get = self.rows.sent
 
     def _shut(self) -> None:
         super()._shut()

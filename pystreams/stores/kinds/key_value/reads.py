@@ -108,7 +108,7 @@ class TypedReader(KeyValueReads[K, R], TypedView[K, R]):
 class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
     """A key-value store as the runtime and its reads see it."""
 
-    __slots__ = ("_committed_get", "_dirty_get", "_reader")
+    __slots__ = ("_committed_get", "_dirty_get", "_reader", "_sent_get")
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "all": "all",
@@ -132,6 +132,7 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         self._reader = buffer
         self._dirty_get: Callable[[bytes, Any], Any]
         self._committed_get: Callable[[bytes], bytes | None]
+        self._sent_get: Callable[[bytes], bytes | None]
         super().__init__(buffer, key_serde, value_serde)
 
     def init(self, context: StateStoreContext) -> None:
@@ -206,11 +207,13 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         super()._bind_buffer()
         self._dirty_get = self._buffer.dirty_get
         self._committed_get = self._buffer.committed_get
+        self._sent_get = self._buffer.get_sent
 
     def _shut(self) -> None:
         super()._shut()
         self._dirty_get = self._refuse
         self._committed_get = self._refuse
+        self._sent_get = self._refuse
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

@@ -70,7 +70,7 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
 
     def sent_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return the same as it was sent downstream, without what the record cache holds back."""
-        stored = self._buffer.get_sent(self._key_bytes(key))
+        stored = self._sent_get(self._key_bytes(key))
         if stored is None:
             return None, -1
         try:
@@ -139,6 +139,16 @@ class AdaptedTimestampedKeyValueStore(TypedTimestampedKeyValueStore[K, V]):
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return (value, -1)."""
         stored = self._buffer.get(self._key_bytes(key))
+        if stored is None:
+            return None, UNKNOWN_TIMESTAMP
+        try:
+            return self._deserialize_value(stored), UNKNOWN_TIMESTAMP
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+
+    def sent_with_timestamp(self, key: K) -> tuple[V | None, int]:
+        """Return (value, -1) as it was sent downstream."""
+        stored = self._sent_get(self._key_bytes(key))
         if stored is None:
             return None, UNKNOWN_TIMESTAMP
         try:
