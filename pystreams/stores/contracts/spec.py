@@ -28,6 +28,9 @@ EngineFactory = Callable[[str], "KeyValueEngine"]
 RowLookup = Callable[[Any], tuple[Any, int]]
 """Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
 
+BytesLookup = Callable[[Any], "bytes | None"]
+"""Called with a row's key; returns the bytes of its value, or None without such a row."""
+
 ValuesNear = Callable[[Any, int, int], Iterable[tuple[int, Any]]]
 """Called with (key, first time, last time), both inclusive (ms); returns (time, value) in order."""
 
@@ -155,6 +158,14 @@ class StoreKind:
         if not getattr(store, "caches", False):
             return self.row_lookup(store)
         lookup: RowLookup = store.sent_with_timestamp
+        return lookup
+
+    def sent_bytes_lookup(self, store: Any) -> BytesLookup | None:
+        """Return the function that looks up the bytes of a row's value as it was sent downstream.
+
+        None of a store that has no `sent_bytes`: nobody knows what it holds.
+        """
+        lookup: BytesLookup | None = getattr(store, "sent_bytes", None)
         return lookup
 
     def values_near(self, store: Any) -> ValuesNear:

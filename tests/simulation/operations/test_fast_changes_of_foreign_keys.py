@@ -6,6 +6,7 @@ and whatever a restart has forgotten in between.
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,26 @@ from tests.variants import first_of
 pytestmark = pytest.mark.simulation
 
 
-def joining(left_kept: Materialized[str, str] | None = None) -> Topology:
+def joining(
+    left_kept: Materialized[str, str] | None = None,
+    left_serde: serdes.Serde[str] = serdes.STRING,
+    method: str = "join",
+) -> Topology:
     """Join rows such as "b:17", which name the row b, with those of `named`."""
     builder = StreamsBuilder()
     strings: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
-    left = builder.table("in", materialized=left_kept or Materialized(name="left"), **strings)
+    left = builder.table(
+        "in",
+        key_serde=serdes.STRING,
+        value_serde=left_serde,
+        materialized=left_kept or Materialized(name="left"),
+    )
     named = builder.table("named", materialized=Materialized(name="named"), **strings)
-    joined = left.join(
+    joined = getattr(left, method)(
         named,
         lambda value, row: f"{value}={row}",
         foreign_key=lambda value: value.partition(":")[0] or None,
+        value_serde=serdes.STRING,
     )
     joined.to_stream().to("out", **strings)
     return builder.build()
@@ -145,3 +156,56 @@ def test_fast_changes_and_restarts_end_with_the_rows_of_both_tables(
             for key, value in left.items()
             if (name := value.partition(":")[0]) in named
         }
+
+
+VERSIONS = [
+    serdes.serde_of(
+        lambda value, behind=behind: f"{value}{behind}".encode(),  # type: ignore[misc]
+        lambda data: data.decode().strip(),
+    )
+    for behind in ("", " ")
+]
+"""Each reads what the other one wrote."""
+
+
+@pytest.mark.parametrize("cache_bytes", first_of(0, 10_000_000))
+@pytest.mark.parametrize("method", ["join", "left_join"])
+@pytest.mark.parametrize("seed", [10, 59, 70, 94])
+def test_so_they_do_over_deploys_after_which_rows_are_written_in_other_bytes(
+    seed: int, method: str, cache_bytes: int, tmp_path: Path
+) -> None:
+    chance = random.Random(seed)
+    app = Application(tmp_path, "exactly_once_v2", statestore_cache_max_bytes=cache_bytes)
+    app.broker.create_topic("named", 1)
+    versions = itertools.cycle([joining(None, serde, method) for serde in VERSIONS])
+    process = app.process(topology=next(versions))
+    process.start()
+    left: dict[str, str] = {}
+    named: dict[str, str] = {}
+    for deploy in range(12):
+        for number in range(chance.randrange(2, 16)):
+            if chance.random() < 0.5:
+                key, value = chance.choice("klmn"), chance.choice(["a", "b", "c", "", None])
+                value = None if value is None else f"{value}:{number % 2}"
+                table, topic = left, "in"
+            else:
+                key, value = chance.choice("abc"), chance.choice([None, str(number)])
+                table, topic = named, "named"
+            table.pop(key, None)
+            if value is not None:
+                table[key] = value
+            change(app, topic, key, value)
+            step_all(app, process, chance.choice([0, 0, 0, 1, 2, 5]))
+            if chance.random() < 0.1:
+                process.crash()
+                kept = process.disk if chance.random() < 0.5 else None
+                process = app.process(f"p{deploy}.{number}", next(versions), disk=kept)
+                process.start()
+        step_all(app, process, 60)
+
+        joined = {
+            key: f"{value}={named.get(value.partition(':')[0])}"
+            for key, value in left.items()
+            if method == "left_join" or value.partition(":")[0] in named
+        }
+        assert rows_of(app) == joined

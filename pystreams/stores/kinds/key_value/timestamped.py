@@ -78,6 +78,11 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, stored)
 
+    def sent_bytes(self, key: K) -> bytes | None:
+        """Return the bytes of the value that `sent_with_timestamp` returns."""
+        stored = self._sent_get(self._key_bytes(key))
+        return None if stored is None else stored[self._buffer.value_prefix_bytes :]
+
     def put_with_timestamp(self, key: K, value: V | None, timestamp: int) -> None:
         """Write a value and its timestamp (ms); a value of None deletes the key.
 

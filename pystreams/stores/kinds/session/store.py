@@ -94,16 +94,18 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
 
         (None, -1) when there is none.
         """
-        raw_session, end = self._raw(session)
-        stored = None
-        if end >= self._reader.oldest_readable():
-            stored = self._sent(raw_session, end)
+        stored = self.sent_bytes(session)
         if stored is None:
             return None, -1
         try:
-            return self._decode(stored), end
+            return self._decode(stored), session.window.end
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, stored)
+
+    def sent_bytes(self, session: Windowed[K]) -> bytes | None:
+        """Return the bytes of the aggregate that `sent_with_timestamp` returns."""
+        raw_session, end = self._raw(session)
+        return self._sent(raw_session, end) if end >= self._reader.oldest_readable() else None
 
     def sessions_near(
         self, key: K, earliest_end: int, latest_start: int

@@ -145,6 +145,11 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         found = self.get(key)
         return (None, -1) if found is None else (found.value, found.timestamp)
 
+    def sent_bytes(self, key: K) -> bytes | None:
+        """Return the bytes of the latest value, or None."""
+        found = self._reader.latest(self._key_bytes(key))
+        return None if found is None else found[0]
+
     def get_as_of(self, key: K, timestamp: int) -> tuple[V | None, int]:
         """Return (value, its timestamp) of the version valid at a time (ms); else (None, -1)."""
         found = self.get(key, timestamp)

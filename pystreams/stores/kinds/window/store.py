@@ -303,11 +303,7 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
 
     def sent_with_timestamp(self, windowed: Windowed[K]) -> tuple[V | None, int]:
         """Return the same as it was sent downstream, without what the record cache holds back."""
-        key, (start, _) = windowed
-        row_key = self._key_bytes(key)
-        stored = None
-        if start >= self._reader.oldest_readable():
-            stored = self._sent(window_key(row_key, start), start)
+        stored = self._sent_row(windowed)
         if stored is None:
             return None, UNKNOWN_TIMESTAMP
         try:
@@ -315,6 +311,18 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, stored)
         return row.value, row.timestamp
+
+    def sent_bytes(self, windowed: Windowed[K]) -> bytes | None:
+        """Return the bytes of the value that `sent_with_timestamp` returns."""
+        stored = self._sent_row(windowed)
+        return None if stored is None else stored[self._buffer.value_prefix_bytes :]
+
+    def _sent_row(self, windowed: Windowed[K]) -> bytes | None:
+        key, (start, _) = windowed
+        row_key = self._key_bytes(key)
+        if start < self._reader.oldest_readable():
+            return None
+        return self._sent(window_key(row_key, start), start)
 
     def rows_latest_first(
         self, row_key: bytes, time_from: int, time_to: int

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.record import Headers
+from pystreams.stores.contracts.spec import BytesLookup
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.tables.table_view import (
@@ -178,6 +179,10 @@ class JoinedView:
             return (None, -1) if joined is None else (joined, max(left_timestamp, right_timestamp))
 
         return lookup
+
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return None: the values are made when they are asked for."""
+        return None
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return None: a join of versioned tables is not versioned (KIP-914)."""

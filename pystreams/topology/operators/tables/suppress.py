@@ -27,6 +27,7 @@ from typing import Any
 
 from pystreams.errors import SuppressionBufferFullError
 from pystreams.record import MAX_TIME, Headers
+from pystreams.stores.contracts.spec import BytesLookup
 from pystreams.stores.kinds.suppress.buffered_change import NO_ORIGIN
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
 from pystreams.topology.contracts.operator import NodeContext, Step
@@ -224,6 +225,10 @@ class SuppressedView:
             return look_up_parent(key) if prior is None else (prior[0], -1)
 
         return lookup
+
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return None: what is held back stands for another value than its store's."""
+        return None
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return None: a suppressed table has the latest rows only."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from pystreams.record import Headers, RecordMetadata
+from pystreams.stores.contracts.spec import BytesLookup
 from pystreams.stores.contracts.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -59,6 +60,12 @@ class TableView(Protocol):
     def as_sent(self) -> TableView:
         """Return the view of the table as those below it know it."""
 
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return what looks up the bytes that a store has of a row's value, as it was sent.
+
+        None, or a function that returns None, where the value is in no store as it is.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
@@ -85,6 +92,10 @@ class StoreView:
     def as_sent(self) -> StoreView:
         """Return the view of the rows as they were sent downstream."""
         return replace(self, sent=True)
+
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return the store's own lookup."""
+        return node.task.store_kind(self.store).sent_bytes_lookup(node.task.store(self.store))
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup of a versioned store."""
@@ -124,6 +135,19 @@ class DerivedView:
                 return found
             value = derive(key, found[0])
             return (None, -1) if value is None else (value, found[1])
+
+        return lookup
+
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return the lookup of the parent's bytes: those of rows that the function leaves alone."""
+        bytes_of = self.parent.bind_bytes(node)
+        if bytes_of is None:
+            return None
+        lookup_parent, derive = self.parent.as_sent().bind(node), self.derive
+
+        def lookup(key: Any) -> bytes | None:
+            value, _ = lookup_parent(key)
+            return bytes_of(key) if value is not None and derive(key, value) is value else None
 
         return lookup
 

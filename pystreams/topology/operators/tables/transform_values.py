@@ -21,6 +21,7 @@ from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.record import Headers, Record
+from pystreams.stores.contracts.spec import BytesLookup
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import ValueTransformerWithKey
 from pystreams.topology.contracts.user_functions import check_processor
@@ -130,6 +131,10 @@ class TransformedView:
             return transform(key, *lookup_parent(key))
 
         return lookup
+
+    def bind_bytes(self, node: NodeContext) -> BytesLookup | None:
+        """Return None: the values are made when they are asked for."""
+        return None
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup by time, if the parent has one."""
