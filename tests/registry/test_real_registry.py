@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -320,3 +321,33 @@ def copies(topic: str, points: Serde[Any]) -> Any:
     stream = builder.stream(topic, key_serde=serdes.STRING, value_serde=points)
     stream.to("out", value_serde=serdes.JSON)
     return builder.build()
+
+
+@pytest.mark.parametrize("place", SchemaIdPlace)
+def test_a_row_of_an_earlier_schema_hears_of_the_row_that_it_names_by_a_foreign_key(
+    connect: Connect, topic: str, tmp_path: Path, place: SchemaIdPlace
+) -> None:
+    """The registry has one id for a schema, whatever subjects have it: kept rows, and hashes."""
+    heard = []
+    for schema in (POINT, POINT_WITH_Y):
+        points = connect(schema_ids=place).avro(schema=schema)
+        builder = StreamsBuilder()
+        named = builder.table(
+            f"{topic}-names", key_serde=serdes.INT, value_serde=serdes.STRING, name="named"
+        )
+        builder.table(topic, key_serde=serdes.STRING, value_serde=points, name="points").join(
+            named,
+            lambda point, name: f"{point['x']} is {name}",
+            foreign_key=lambda point: point["x"],
+            value_serde=serdes.STRING,
+            node_name="joined",
+        ).to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+        with TopologyTestDriver(builder.build(), state_directory=tmp_path) as driver:
+            names_in = driver.create_input_topic(f"{topic}-names", serdes.INT, serdes.STRING)
+            out = driver.create_output_topic("out", serdes.STRING, serdes.STRING)
+            if schema is POINT:
+                driver.create_input_topic(topic, serdes.STRING, points).pipe_input("p", {"x": 1})
+            names_in.pipe_input(1, "one" if schema is POINT else "uno")
+            heard += [value for _, value in out.read_key_values()]
+
+    assert heard == ["1 is one", "1 is uno"]
