@@ -170,6 +170,26 @@ table("{orders}", serdes.{key}).left_join(
 )
 """
 
+BY_WHO = """
+from dataclasses import dataclass
+
+@dataclass
+class Order:
+    who: str
+    {field}
+
+once = words.distinct(within_ms=1_000_000_000, name="once")
+orders = once.map_values(lambda word: Order(word)).to_table(
+    name="orders", key_serde=serdes.STRING, value_serde=serdes.json_of(Order)
+)
+people = words.group_by_key().reduce(lambda had, word: had + word, name="people")
+orders.join(
+    people, lambda order, person: person, foreign_key=lambda order: order.who,
+    node_name="joined", name="result", value_serde=serdes.STRING,
+)
+"""
+"""An order is read once, and its person changes with each record."""
+
 LIKE_IT = """
 words.filter(lambda key, word: word > "a").group_by_key().count()
 words.filter(lambda key, word: word > "b").group_by_key().count()
@@ -611,6 +631,19 @@ PAIRS: dict[str, Pair] = {
             "first": Verdict.KEPT,
             "joined-subscription-registration-topic": Verdict.KEPT,
             "joined-subscription-response-topic": Verdict.UNSURE,
+        },
+    ),
+    "a field more in the rows of a left table that is joined by a foreign key": Pair(
+        BY_WHO.format(field=""),
+        BY_WHO.format(field="pieces: int = 1"),
+        {
+            "result": Verdict.KEPT,
+            "orders": Verdict.KEPT,
+            "people": Verdict.KEPT,
+            "once-store": Verdict.KEPT,
+            "joined-subscription-store": Verdict.KEPT,
+            "joined-subscription-registration-topic": Verdict.KEPT,
+            "joined-subscription-response-topic": Verdict.KEPT,
         },
     ),
     "an unnamed store declared before others that are made alike": Pair(
