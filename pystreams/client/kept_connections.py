@@ -269,6 +269,7 @@ class _Connection:
         try:
             self._http.connect()
         except BaseException:
+            self._reading.give_up()
             self.close()
             raise
         self._http.sock.settimeout(answer_s)
@@ -325,6 +326,7 @@ class _Reading:
     """
 
     until_s: float | None = None
+    _begun: http.client.HTTPResponse | None = None
 
     def response(self, connected: socket.socket, *of: Any, **by: Any) -> http.client.HTTPResponse:
         """Return an answer that is to be read."""
@@ -332,7 +334,13 @@ class _Reading:
         if self.until_s is not None:
             steps = _Steps(connected, response.fp.detach(), self.until_s)
             response.fp = io.BufferedReader(steps)
+        self._begun = response
         return response
+
+    def give_up(self) -> None:
+        """Close the answer that was begun last: Python before 3.11.4 leaves a proxy's open."""
+        if self._begun is not None:
+            self._begun.close()
 
 
 class _Steps(io.RawIOBase):

@@ -352,7 +352,7 @@ def test_a_null_that_stands_for_nothing_else_is_written(value: Any) -> None:
     assert repr(written_and_read(type(value), value)) == repr(value)
 
 
-class Access(enum.Flag):
+class Access(enum.Flag, boundary=enum.STRICT):
     READ = 1
     WRITE = 2
 
