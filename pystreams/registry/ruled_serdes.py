@@ -25,7 +25,7 @@ from confluent_kafka.schema_registry.serde import RuleError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from pystreams.errors import SchemaRegistryError
-from pystreams.exception_texts import exception_text
+from pystreams.exception_texts import exception_text, named_exception
 from pystreams.registry.rule_executors import RuleFailure
 from pystreams.registry.ruled_schema import RuledSchema
 
@@ -177,7 +177,7 @@ def _rule_error(failure: RuleFailure, where: str, *, shows_values: bool) -> Exce
         return ValueError(f"{named}: {type(cause).__name__}{reason}")
     reason = str(cause)
     if cause.__cause__ is not None:
-        reason += f" ({type(cause.__cause__).__name__}: {' '.join(str(cause.__cause__).split())})"
+        reason += f" ({' '.join(named_exception(cause.__cause__).split())})"
     if not _is_of_keys(failure):
         return ValueError(f"{named}: {reason}")
     return SchemaRegistryError(

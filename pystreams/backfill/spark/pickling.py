@@ -20,6 +20,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from pystreams.errors import TopologyError
+from pystreams.exception_texts import named_exception
 
 _INSTALLED = tuple(
     str(Path(path).resolve())
@@ -47,7 +48,7 @@ def pack(job: object, what: str) -> bytes:
         pickler(buffer).dump(job)
     except Exception as error:
         raise TopologyError(
-            f"{what} can't be sent to Spark's workers ({type(error).__name__}: {error}): it holds "
+            f"{what} can't be sent to Spark's workers ({named_exception(error)}): it holds "
             "on to something that lives in this process only, such as a lock, an open file or a "
             "connection. Make that where it is used, in a processor's init or on first call, or "
             "give its class a __reduce__"
