@@ -82,8 +82,6 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     known = _names_by_variable()
     prefixes = tuple(_variable(prefix) for prefix in (*PREFIXES, *UNSUPPORTED_PREFIXES))
     shared = tuple(_variable(prefix) for prefix in SHARED_PREFIXES)
-    meant = {_variable(name): _variable(key) for name, key in MEANT.items()}
-    meant |= {variable: variable for variable in known}
     found: dict[str, str] = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -92,14 +90,19 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
             found[known[variable]] = value
         elif variable.startswith((*prefixes, *shared)):
             found[variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")] = value
-        else:
-            near = difflib.get_close_matches(variable, meant, n=1, cutoff=_NEAR)
-            if near:
-                raise ConfigError(
-                    f"environment variable {variable} is no configuration key; "
-                    f"did you mean {meant[near[0]]}?"
-                )
+        elif (meant := _meant_by(variable, known)) is not None:
+            raise ConfigError(
+                f"environment variable {variable} is no configuration key; did you mean {meant}?"
+            )
     return found
+
+
+def _meant_by(variable: str, known: Iterable[str]) -> str | None:
+    """Return the variable that a misspelt one may stand for, if one is near."""
+    meant = {_variable(name): _variable(key) for name, key in MEANT.items()}
+    meant |= {name: name for name in known}
+    near = difflib.get_close_matches(variable, meant, n=1, cutoff=_NEAR)
+    return meant[near[0]] if near else None
 
 
 def _names_by_variable() -> dict[str, str]:
