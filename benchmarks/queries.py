@@ -127,7 +127,8 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
         truth = workload.load(cluster.bootstrap_servers, _INPUT)
     if options["tamper"]:
         truth = type(truth)({key: number - 1 for key, number in truth.items()})
-    asked = Asked({key.decode(): number for key, number in truth.items()})
+    counts = {key.decode(): number for key, number in truth.items()}
+    asked = Asked(counts)
     ports = free_ports(2 * options["processes"])
     ports, other_ports = ports[::2], ports[1::2]
     running = AskedProcesses.start(
@@ -147,7 +148,7 @@ def measure(options: Mapping[str, Any], cluster: Cluster, directory: Path) -> di
         other.watch()
         way = _with_client if options["to"] == "client" else _over_http
         ask = way(options, ports, asked)
-        ask_other = way(options, other_ports, Asked(dict.fromkeys(asked.keys_there, 1)))
+        ask_other = way(options, other_ports, Asked(dict.fromkeys(counts, 1)))
         for first in (ask, ask_other):
             first()  # The first questions find what later ones know.
         turns = [
@@ -173,12 +174,10 @@ class Asked:
     """What is asked, and what may be answered.
 
     Attributes:
-        keys_there: The keys of the input.
         is_over: Whether all of the input is counted: counts have to be those of the input.
     """
 
     def __init__(self, truth: Mapping[str, int]) -> None:
-        self.keys_there = truth.keys()
         self._truth = truth
         self._keys = [*truth, _ABSENT]
         self._chooser = random.Random(1)
