@@ -15,6 +15,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pystreams.http.lock_keeping_socket import LockKeepingCalls
+from pystreams.http.reading_selector import Reader
 from pystreams.http.stores.quick_answers import QuickAnswers, forwarded_answer
 from pystreams.http.stores.quick_forwards import Forward
 
@@ -31,6 +33,8 @@ class _Connection(H11Protocol):
 
     idle_timeout_s: float
     quick: QuickAnswers
+    readers: dict[int, Reader]
+    calls: LockKeepingCalls
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -41,9 +45,18 @@ class _Connection(H11Protocol):
         self._asked_elsewhere = False
         self._held = b""
         self._ends = False
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._date = b""
+        # What comes over TLS is not to be read here.
+        plain = transport.get_extra_info("sslcontext") is None
+        self._descriptor = transport.get_extra_info("socket").fileno() if plain else None
+        if self._descriptor is not None:
+            self.readers[self._descriptor] = self._read
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._descriptor is not None:
+            del self.readers[self._descriptor]
         self._next_look.cancel()
         super().connection_lost(exc)
 
@@ -52,17 +65,8 @@ class _Connection(H11Protocol):
             self._held += data
             self.transport.pause_reading()
             return
-        if self._is_at_rest():
-            answer = self._quick_answer(data, _date(self.server_state.default_headers))
-            if answer is not None:
-                self._unset_keepalive_if_required()
-                if isinstance(answer, bytes):
-                    self._give(answer)
-                else:
-                    self._ask_elsewhere(answer, data)
-                return
-        self._is_begun = True
-        super().data_received(data)
+        if not (self._is_at_rest() and self._answers(data)):
+            self._receive_ordinarily(data)
 
     def shutdown(self) -> None:
         """End it once what is asked is answered."""
@@ -80,9 +84,58 @@ class _Connection(H11Protocol):
         else:
             self.transport.abort()
 
+    def _read(self) -> bool:
+        """Read a request, if one may begin, and answer it if it is a question for a key."""
+        assert self._descriptor is not None
+        if self._asked_elsewhere or not self._is_at_rest():
+            return False
+        try:
+            data = self.calls.recv(self._descriptor)
+        except OSError:
+            return False  # The event loop meets it again, or finds the end.
+        if not data:
+            return False
+        try:
+            if not self._answers(data):
+                self.loop.call_soon(self._receive_ordinarily, data)
+        except Exception as error:  # noqa: BLE001 - as where the event loop reads
+            told = {"message": "a question was not answered", "exception": error}
+            self.loop.call_exception_handler({**told, "protocol": self})
+            self.transport.abort()
+        return True
+
+    def _answers(self, data: bytes) -> bool:
+        """Answer what is a question for a key; return whether it is one."""
+        headers = self.server_state.default_headers
+        if headers is not self._headers:
+            self._headers, self._date = headers, _date(headers)
+        answer = self._quick_answer(data, self._date)
+        if answer is None:
+            return False
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        if isinstance(answer, bytes):
+            self._give(answer)
+        else:
+            self._ask_elsewhere(answer, data)
+        return True
+
+    def _receive_ordinarily(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            self._is_begun = True
+            super().data_received(data)
+
     def _give(self, answer: bytes) -> None:
         self._quickly_answered += 1
-        self.transport.write(answer)
+        if self._descriptor is None or self.transport.get_write_buffer_size():
+            self.transport.write(answer)
+            return
+        try:
+            sent = self.calls.send(self._descriptor, answer)
+        except OSError:
+            sent = 0  # The transport meets it again.
+        if sent < len(answer):
+            self.transport.write(answer[sent:])
 
     def _ask_elsewhere(self, question: Forward, data: bytes) -> None:
         self._asked_elsewhere = True
@@ -95,11 +148,9 @@ class _Connection(H11Protocol):
             if held:
                 self.transport.resume_reading()
             if body is None:
-                self._is_begun = True
-                super(_Connection, self).data_received(data)
+                self._receive_ordinarily(data)
             else:
-                date = _date(self.server_state.default_headers)
-                self._give(forwarded_answer(body, question.owner, date))
+                self._give(forwarded_answer(body, question.owner, self._date))
             if held:
                 self.data_received(held)
             if self._ends:
@@ -140,15 +191,23 @@ class _Connection(H11Protocol):
             self.transport.abort()
 
 
-def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]:
+def connections(
+    idle_timeout_s: float, quick: QuickAnswers, readers: dict[int, Reader]
+) -> type[H11Protocol]:
     """Return the connections of a server.
 
     Args:
         idle_timeout_s: How long each waits, and at most twice as long, for a whole request, or for
             who asks to take the answer (s).
         quick: Answers questions for keys.
+        readers: Gets those of the connections, by descriptor.
     """
-    own = {"idle_timeout_s": idle_timeout_s, "quick": quick}
+    own = {
+        "idle_timeout_s": idle_timeout_s,
+        "quick": quick,
+        "readers": readers,
+        "calls": LockKeepingCalls(),
+    }
     return type("Connection", (_Connection,), own)
 
 

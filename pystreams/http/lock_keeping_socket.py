@@ -12,7 +12,8 @@ import os
 import socket
 from typing import Any
 
-_AT_ONCE = socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0)
+# A plain number: each `|` of flags as Python has them takes as long as the call.
+_AT_ONCE = int(socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0))
 _READ_BYTES = 65_536
 _SENT_BYTES = 262_144
 """At most, at a time."""
@@ -24,43 +25,61 @@ _send.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
 _recv.restype = _send.restype = ctypes.c_ssize_t
 
 
+class LockKeepingCalls:
+    """Reads and writes of one thread.
+
+    They never block, whatever a socket's timeout: with nothing to read, or no room to write,
+    BlockingIOError is raised.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = ctypes.create_string_buffer(_READ_BYTES)
+        self._address = ctypes.addressof(self._buffer)
+        self._read = memoryview(self._buffer).cast("B")
+
+    def recv(self, descriptor: int, size: int = _READ_BYTES, flags: int = 0) -> bytes:
+        """Return what has come, at most so many bytes; none at the end of the stream."""
+        read: int = _recv(descriptor, self._address, size, flags | _AT_ONCE)
+        if read < 0:
+            raise _last_error()
+        return bytes(self._read[:read])
+
+    def send(self, descriptor: int, data: bytes, flags: int = 0) -> int:
+        """Send what there is room for, and return how many bytes that are."""
+        written: int = _send(descriptor, data, min(len(data), _SENT_BYTES), flags | _AT_ONCE)
+        if written < 0:
+            raise _last_error()
+        return written
+
+
 class LockKeepingSocket(socket.socket):
     """A listening socket whose connections keep the lock, or such a connection.
 
-    They never block, whatever their timeout: with nothing to read, or no room to write,
-    BlockingIOError is raised. The connections of one listening socket belong to one thread.
+    The connections of one listening socket belong to one thread.
 
     Args:
         fileno: The descriptor, which it owns from now on.
-        buffer: What is read into; None makes one.
+        calls: Those of the thread; None makes some.
     """
 
-    def __init__(self, fileno: int, buffer: ctypes.Array[ctypes.c_char] | None = None) -> None:
+    def __init__(self, fileno: int, calls: LockKeepingCalls | None = None) -> None:
         super().__init__(fileno=fileno)
-        self._buffer = buffer or ctypes.create_string_buffer(_READ_BYTES)
-        self._address = ctypes.addressof(self._buffer)
+        self._calls = calls or LockKeepingCalls()
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return the next connection and its address."""
         connection, address = super().accept()
-        return LockKeepingSocket(connection.detach(), self._buffer), address
+        return LockKeepingSocket(connection.detach(), self._calls), address
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         """Return what has come, at most so many bytes; none at the end of the stream."""
-        size = min(bufsize, _READ_BYTES)
-        read: int = _recv(self.fileno(), self._address, size, flags | _AT_ONCE)
-        if read < 0:
-            raise _last_error()
-        return ctypes.string_at(self._address, read)
+        return self._calls.recv(self.fileno(), min(bufsize, _READ_BYTES), flags)
 
     def send(self, data: Any, flags: int = 0, /) -> int:
         """Send what there is room for, and return how many bytes that are."""
         # It may be a `bytearray`, or a view.
         given = data if type(data) is bytes else bytes(memoryview(data)[:_SENT_BYTES])
-        written: int = _send(self.fileno(), given, min(len(given), _SENT_BYTES), flags | _AT_ONCE)
-        if written < 0:
-            raise _last_error()
-        return written
+        return self._calls.send(self.fileno(), given, flags)
 
 
 def _last_error() -> OSError:

@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +26,7 @@ from pystreams.http.application import Application, application_of
 from pystreams.http.connections import connections
 from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
+from pystreams.http.reading_selector import Reader, ReadingSelector
 from pystreams.http.stores.quick_forwards import QuickForwards
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
@@ -140,9 +142,17 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """Closes what is still open when the time to end has passed: uvicorn would leave it to be."""
 
-    def __init__(self, config: uvicorn.Config, forwards: QuickForwards) -> None:
+    def __init__(
+        self, config: uvicorn.Config, readers: dict[int, Reader], forwards: QuickForwards
+    ) -> None:
         super().__init__(config)
+        self._readers = readers
         self._forwards = forwards
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = partial(asyncio.SelectorEventLoop, ReadingSelector(self._readers))
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(self.serve(sockets))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -166,12 +176,13 @@ _QUIET = _Quiet()
 
 
 def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
+    readers: dict[int, Reader] = {}
     config = uvicorn.Config(
         application.asgi,
-        http=connections(options.idle_timeout_s, application.quick),
+        http=connections(options.idle_timeout_s, application.quick, readers),
         ws="none",
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-        loop="asyncio",
+        loop="none",
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -184,7 +195,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
-    return _Server(config, application.quick.forwards)
+    return _Server(config, readers, application.quick.forwards)
 
 
 def _why_without_tls(options: HttpOptions, error: OSError) -> str:
