@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pystreams.http.guard import MAX_ADDRESS_BYTES
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import Served
@@ -66,6 +69,57 @@ def test_both_ways_answer_the_same(connection: Raw, target: bytes) -> None:
         connection.send(request + b"\r\n")
         assert connection.answer() == ordinary
     assert ordinary.count(b"content-length") == 1
+
+
+TARGETS = [
+    *(b"counts/a", b"counts/b", b"counts/nobody", b"counts/%61", b"counts/a%2Fb", b"counts/a/b"),
+    *(b"counts/", b"counts/a?", b"counts/a?partition=0", b"counts/a?isolation=read_committed"),
+    *(
+        b"counts/a:b@c",
+        b"counts/" + b"x" * MAX_ADDRESS_BYTES,
+        b"by-length/2",
+        b"by-length/two",
+        b"absent/a",
+    ),
+    *(b"%63ounts/a", b"windows/a", b"versions/a", b"plain/a", b"places/here", b"counts/a HTTP"),
+]
+HEADERS = [
+    *(HOST, HOST + b"Accept: */*\r\n", HOST + b"accept: */*\r\n", HOST + b"X:\r\n"),
+    *(HOST + b"X-Pystreams-Forwarded: 1\r\n", HOST + b"Content-Length: 0\r\n"),
+    *(b"Host: evil.example\r\n", HOST + HOST, b""),
+]
+
+
+NO_HTTP = b"HTTP/1.1 400 Bad Request"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(TARGETS), st.sampled_from(HEADERS)), min_size=2, max_size=12)
+)
+def test_what_was_asked_before_on_a_connection_makes_no_difference(
+    filed: Served, asked: list[tuple[bytes, bytes]]
+) -> None:
+    requests = [
+        b"GET /v1/stores/" + target + b" HTTP/1.1\r\n" + headers + b"\r\n"
+        for target, headers in asked
+    ]
+    used = Raw(filed.url)
+    try:
+        for request in requests:
+            used.send(request)
+            answer = used.answer()
+            with contextlib.closing(Raw(filed.url)) as fresh:
+                fresh.send(request)
+                expected = fresh.answer()
+            if NO_HTTP in expected:  # After which it is closed; the parser says it in two ways.
+                assert NO_HTTP in answer, request
+                used.close()
+                used = Raw(filed.url)
+            else:
+                assert answer == expected, request
+    finally:
+        used.close()
 
 
 @pytest.mark.parametrize("target", [b"counts/a", b"by-length/2", b"plain/a", b"counts/nobody"])

@@ -323,6 +323,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "config",
         "error",
         "num_partitions_of_store",
+        "key_partitioner",
         "key_reader",
         "known_owner_of",
         "owner_of",

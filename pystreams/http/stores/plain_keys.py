@@ -7,11 +7,12 @@ ordinary (no such key, a store that restores) is for `StoreQueries` to tell.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pystreams.http.stores.store_answers import answer_of_value, position_of
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from pystreams.runtime.queries.key_reader import Unread
+from pystreams.runtime.queries.key_reader import Read, Unread
 from pystreams.stores.contracts.position import Position
 from pystreams.stores.contracts.queries import Query
 from pystreams.stores.contracts.spec import StoreSpec
@@ -32,8 +33,8 @@ class PlainKeys:
         key_of: Callable[[str], Any],
         query_of: Callable[[Any], Query[Any]],
     ) -> None:
-        self._name = spec.name
-        self._partition_of = streams.partition_of_key
+        self._partitioner = partial(streams.key_partitioner, spec.name)
+        self._partition_of: Callable[[Any], int] | None = None
         self._reader = streams.key_reader(spec.name, query_of)
         self._key_of = key_of
         # Of each partition, the position that was told last, and as it was written.
@@ -48,18 +49,20 @@ class PlainKeys:
         Raises:
             Exception: Whatever asking as ever meets again.
         """
+        partition_of = self._partition_of
         if self._reader is None:
             return None
+        if partition_of is None:
+            partition_of = self._partition_of = self._partitioner()
         key = self._key_of(text)
-        number = self._partition_of(self._name, key)
-        if number is None:
-            return None
+        number = partition_of(key)
         read = self._reader.read(number, key)
-        if isinstance(read, Unread):
+        if type(read) is not Read:
             return number if read is Unread.ELSEWHERE else None
-        if read.value is None:
+        value, position = read
+        if value is None:
             return None
         told = self._told.get(number)
-        if told is None or told[0] is not read.position:
-            told = self._told[number] = read.position, position_of(read.position)
-        return answer_of_value(key, read.value, number, told[1])
+        if told is None or told[0] is not position:
+            told = self._told[number] = position, position_of(position)
+        return answer_of_value(key, value, number, told[1])

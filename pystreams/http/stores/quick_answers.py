@@ -10,6 +10,7 @@ that matters. Both give the same answers. A key that another process has is aske
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -23,6 +24,7 @@ from pystreams.errors import StreamsError
 from pystreams.http.guard import MAX_ADDRESS_BYTES, Guard
 from pystreams.http.responses import OWNER_HEADER, RequestError, as_json, as_problem
 from pystreams.http.stores.owners import FORWARDED_HEADER
+from pystreams.http.stores.plain_keys import PlainKeys
 from pystreams.http.stores.quick_forwards import Forward, QuickForwards
 from pystreams.http.stores.store_queries import Elsewhere, StoreQueries
 from pystreams.readable_values import json_of_value
@@ -32,8 +34,12 @@ _PREFIX = b"GET /v1/stores/"
 _END = b"\r\n\r\n"
 # What may stand in an address (RFC 3986); anything else is for the ordinary parser to refuse.
 _TARGET = re.compile(
-    rb"([A-Za-z0-9\-._~!$&'()*+,;=:@%/]+)(?:\?([A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*))? HTTP/1\.1\r\n"
+    rb"([A-Za-z0-9\-._~!$&'()*+,;=:@%/]+)"
+    rb"(?:\?([A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*))?(?= HTTP/1\.1\r\n)"
 )
+_VERSION = b" HTTP/1.1\r\n"
+_PLAIN = (string.ascii_letters + string.digits + "-._~!$&'()*+,;=:@").encode()
+"""What stands for itself in a part of a path."""
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)")
 _EXTRAORDINARY: Final = frozenset(
     {b"content-length", b"expect", b"http2-settings", b"te", b"transfer-encoding", b"upgrade"}
@@ -45,15 +51,31 @@ Answerer = Callable[[bytes, bytes], bytes | Forward | None]
 
 
 class _LetThrough(NamedTuple):
-    """Headers of requests that may ask.
+    """Requests that may ask.
 
     Attributes:
-        block: All of them, as they came.
-        passed_on: Those that another process must be sent; None: it must not be asked.
+        end: What they have behind the address, with all headers.
+        passed_on: Headers that another process must be sent; None: it must not be asked.
     """
 
-    block: bytes
+    end: bytes
     passed_on: bytes | None
+
+
+class _Known(NamedTuple):
+    """Questions for keys of one store.
+
+    Attributes:
+        begin: What their requests have before the key.
+        path: The part of it that belongs to the path.
+        store: The store's name.
+        keys: Finds them.
+    """
+
+    begin: bytes
+    path: bytes
+    store: str
+    keys: PlainKeys
 
 
 class QuickAnswers:
@@ -73,47 +95,24 @@ class QuickAnswers:
 
         It is given what was read, and the date as HTTP writes it. It returns all bytes of the
         answer, or what to ask another process, or None where that was no ordinary question.
-
-        A connection's requests mostly have the same headers. Those that were let through are
-        remembered, and need not be looked at again.
         """
-        let_through = _LetThrough(b"", None)
+        return _Asker(self).answer
 
-        def answer(data: bytes, date: bytes) -> bytes | Forward | None:
-            nonlocal let_through
-            if not data.startswith(_PREFIX) or len(data) > MAX_ADDRESS_BYTES:
-                return None
-            asked = _TARGET.match(data, len(_PREFIX))
-            if asked is None:
-                return None
-            headers = data[asked.end() :]
-            if headers != let_through.block:
-                found = self._let_through(headers)
-                if found is None:
-                    return None
-                let_through = found
-            path, query = asked.groups()
-            address = unquote(path.decode("ascii"), errors=UNDECODED)
-            store, _, key = address.partition("/")
-            if not store or not key:
-                return None
-            given = QueryParams(query.decode("ascii")) if query else _NOTHING
-            answered = self._answer(store, key, given, date)
-            if not isinstance(answered, Elsewhere):
-                return answered
-            passed_on = let_through.passed_on
-            if passed_on is None or answered.missing is not None:
-                return None
-            return self._forward(store, answered.partitions[0], path, query, passed_on)
+    def known(self, path: bytes) -> _Known | None:
+        """Return how keys are asked for as in a path; None if that is out of the ordinary."""
+        name, slash, key = path.partition(b"/")
+        if not key or name.translate(None, _PLAIN):
+            return None
+        store = name.decode()
+        keys = self._stores.plain_keys(store)
+        return None if keys is None else _Known(_PREFIX + name + slash, name + slash, store, keys)
 
-        return answer
-
-    def _let_through(self, block: bytes) -> _LetThrough | None:
-        """Return the headers of a request that is whole, ordinary and allowed."""
-        if not block.endswith(_END):
+    def let_through(self, end: bytes) -> _LetThrough | None:
+        """Return the end of a request that is whole, ordinary and allowed."""
+        if not end.endswith(_END):
             return None
         headers: dict[bytes, bytes] = {}
-        for line in block[: -len(_END)].split(b"\r\n"):
+        for line in end[len(_VERSION) : -len(_END)].split(b"\r\n"):
             header = _HEADER.fullmatch(line)
             if header is None:
                 return None
@@ -126,13 +125,14 @@ class QuickAnswers:
         if b"host" not in headers or self._guard.refusal_of(headers) is not None:
             return None
         if _FORWARDED in headers:
-            return _LetThrough(block, None)
+            return _LetThrough(end, None)
         token = headers.get(b"authorization")
-        return _LetThrough(block, b"" if token is None else b"authorization: %b\r\n" % token)
+        return _LetThrough(end, b"" if token is None else b"authorization: %b\r\n" % token)
 
-    def _forward(
+    def forward(
         self, store: str, number: int, path: bytes, query: bytes | None, passed_on: bytes
     ) -> Forward | None:
+        """Return what to ask the process that has a partition; None if none is known to."""
         try:
             owner = self._stores.known_owner(store, number)
         except StreamsError:
@@ -151,9 +151,10 @@ class QuickAnswers:
             ),
         )
 
-    def _answer(
+    def answer(
         self, store: str, key: str, given: QueryParams, date: bytes
     ) -> bytes | Elsewhere | None:
+        """Return all bytes of an answer, or where it is; None: ask the ordinary way."""
         try:
             answer = self._stores.of_key(store, key, given)
             if isinstance(answer, Elsewhere):
@@ -164,6 +165,68 @@ class QuickAnswers:
         except Exception:  # noqa: BLE001 - the ordinary way meets it again, and tells of it
             return None
         return _answer_with(_HEADERS, body, date)
+
+
+class _Asker:
+    """A connection, whose requests mostly have the same headers, and ask for keys of one store.
+
+    What was let through of the last one need not be looked at again in the next.
+    """
+
+    __slots__ = ("_known", "_let_through", "_quick")
+
+    def __init__(self, quick: QuickAnswers) -> None:
+        self._quick = quick
+        self._let_through = _LetThrough(b"", None)
+        self._known: _Known | None = None
+
+    def answer(self, data: bytes, date: bytes) -> bytes | Forward | None:
+        """Answer what is asked as the last time but for the key; else look at all of it."""
+        known, (end, passed_on) = self._known, self._let_through
+        if known is None or not (data.startswith(known.begin) and data.endswith(end)):
+            return self._look_at(data, date)
+        key = data[len(known.begin) : -len(end)]
+        if not key or key.translate(None, _PLAIN) or len(data) > MAX_ADDRESS_BYTES:
+            return self._look_at(data, date)
+        try:
+            found = known.keys.ask(key.decode())
+        except Exception:  # noqa: BLE001 - it is met again
+            found = None
+        if found is None:
+            return self._look_at(data, date)
+        if not isinstance(found, int):
+            return _answer_with(_HEADERS, json_of_value(found), date)
+        if passed_on is None:
+            return None
+        return self._quick.forward(known.store, found, known.path + key, None, passed_on)
+
+    def _look_at(self, data: bytes, date: bytes) -> bytes | Forward | None:
+        if not data.startswith(_PREFIX) or len(data) > MAX_ADDRESS_BYTES:
+            return None
+        asked = _TARGET.match(data, len(_PREFIX))
+        if asked is None:
+            return None
+        end = data[asked.end() :]
+        if end != self._let_through.end:
+            found = self._quick.let_through(end)
+            if found is None:
+                return None
+            self._let_through, self._known = found, None
+        path, query = asked.groups()
+        if query is None:
+            self._known = self._quick.known(path)
+        address = unquote(path.decode("ascii"), errors=UNDECODED)
+        store, _, key = address.partition("/")
+        if not store or not key:
+            return None
+        given = QueryParams(query.decode("ascii")) if query else _NOTHING
+        answered = self._quick.answer(store, key, given, date)
+        if not isinstance(answered, Elsewhere):
+            return answered
+        passed_on = self._let_through.passed_on
+        if passed_on is None or answered.missing is not None:
+            return None
+        return self._quick.forward(store, answered.partitions[0], path, query, passed_on)
 
 
 def forwarded_answer(body: bytes, owner: HostInfo, date: bytes) -> bytes:

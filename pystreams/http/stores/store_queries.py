@@ -114,6 +114,10 @@ class StoreQueries:
             raise missing
         return self._in_other_partitions(asked, missing)
 
+    def plain_keys(self, store: str) -> PlainKeys | None:
+        """Return what finds keys that are asked for without parameters; None: ask as ever."""
+        return self._plain_keys.get(store)
+
     def known_owner(self, store: str, number: int) -> HostInfo | None:
         """Return the process that had a partition a moment ago; None if none is known to."""
         return self._streams.known_owner_of(store, number)

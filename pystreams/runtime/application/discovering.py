@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pystreams.errors import StreamsError
@@ -156,6 +157,17 @@ class DiscoveringClient(EmbeddedClient):
             StreamsError: The application was not started.
         """
         return self._discover().partition_of_key(store, key)
+
+    def key_partitioner(self, store: str) -> Callable[[Any], int]:
+        """Return what returns the partition of a key as `partition_of_key`, at a part of its cost.
+
+        It belongs to the thread that calls it, and raises whatever the store's serde does.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StreamsError: The application was not started, or the store is a global one.
+        """
+        return self._discover().key_partitioner(store)
 
     def num_partitions_of_store(self, store: str) -> int:
         """Return how many partitions a store has on all instances together; 0 of a global store.

@@ -196,6 +196,20 @@ class Discovery:
                 f"the key {key!r} does not fit {serde or own!r}: {exception_text(error)}"
             ) from error
 
+    def key_partitioner(self, store: str) -> Callable[[Any], int]:
+        """Return what returns the partition of a key; see `KafkaStreams.key_partitioner`."""
+        spec, part = self._plan.spec_of(store), self._plan.subtopology_of_store(store)
+        if part is None:
+            raise StreamsError(f"the global store {store!r} has no partitions")
+        writer = self._find_writer(store, spec)
+        bytes_of = _hashed_bytes(writer.serde, writer.topic, writer.windows, of_one_thread=True)
+        count_of, number = self._topics.num_tasks, part.id
+
+        def number_of(key: Any) -> int:
+            return partition_of(bytes_of(key), count_of(number))
+
+        return number_of
+
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
         """Return who has a partition of a store; see `KafkaStreams.owner_of`."""
         return self._owner_in(self._group(0 if afresh else _FRESH_MS), store, number)
@@ -313,11 +327,14 @@ def _windows_around(serde: Serde[Any] | None) -> int:
     return windows
 
 
-def _hashed_bytes(serde: Serde[Any], topic: str, windows: int) -> Callable[[Any], bytes]:
-    """Return what makes the bytes that decide about a key's partition; for any thread.
+def _hashed_bytes(
+    serde: Serde[Any], topic: str, windows: int, *, of_one_thread: bool = False
+) -> Callable[[Any], bytes]:
+    """Return what makes the bytes that decide about a key's partition.
 
     Args:
         windows: How many windows stay around it.
+        of_one_thread: Whether one thread calls it; else any may.
     """
     taken_off = max(_windows_around(serde) - windows, 0)
     inner = serde
@@ -326,6 +343,8 @@ def _hashed_bytes(serde: Serde[Any], topic: str, windows: int) -> Callable[[Any]
         inner = inner.known_inner()
     # What a serde makes is one thread's; to look for headers takes long.
     sees_headers = headers_serializer(inner, topic) is not None
+    if of_one_thread and not taken_off and not sees_headers:
+        return inner.serializer(topic)
 
     def bytes_of(key: Any) -> bytes:
         for _ in range(taken_off):

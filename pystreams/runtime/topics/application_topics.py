@@ -242,9 +242,13 @@ class TopicManager:
 
     def num_partitions_of_store(self, store: str) -> int:
         """Return how many partitions a state store has, over all instances."""
-        # Without the lock, as queries ask: the plan is replaced, never changed.
         part = self._plan.subtopology_of_store(store)
-        return 0 if part is None else self._partitions.num_tasks[part.id]
+        return 0 if part is None else self.num_tasks(part.id)
+
+    def num_tasks(self, subtopology: int) -> int:
+        """Return how many tasks a sub-topology has, over all instances."""
+        # Without the lock, as queries ask: the plan is replaced, never changed.
+        return self._partitions.num_tasks[subtopology]
 
     def num_partitions(self, topic: str) -> int:
         """Return the partition count of a topic to write to, asking the broker if not known.

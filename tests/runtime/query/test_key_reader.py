@@ -75,6 +75,7 @@ def test_a_partition_without_a_task_is_elsewhere_until_it_comes() -> None:
     assert isinstance(found := reader.read(1, "b"), Read)
     assert found.value == "B"
     del here.tasks[later.task.task_id]
+    later.task.close()
     assert reader.read(1, "b") is Unread.ELSEWHERE
 
 
@@ -83,6 +84,7 @@ def test_another_task_of_the_same_id_is_read_from_then_on() -> None:
     first.run(("a", "old", 0))
     reader = here.reader("plain")
     assert reader.read(0, "a") != Unread.ELSEWHERE
+    first.task.close()
     second = RunningTask(filing())
     second.run(("a", "new", 0))
     here.tasks[second.task.task_id] = second.task

@@ -12,7 +12,7 @@ from pystreams.stores.contracts.queries import (
     TimestampedKeyQuery,
     TimestampedRangeQuery,
 )
-from pystreams.stores.contracts.spec import Answer, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import Answer, StoreKind, StoreSpec, value_of_key
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 KeyValueStateStore = TypedKeyValueStore[Any, Any] | TypedTimestampedKeyValueStore[Any, Any]
-
-
-def _get(view: Any, query: KeyQuery | TimestampedKeyQuery) -> Any:
-    return view.get(query.key)
 
 
 def _get_plain(view: Any, query: KeyQuery) -> Any:
@@ -52,7 +48,7 @@ def _range_plain(view: Any, query: RangeQuery) -> Iterator[tuple[Any, Any]]:
 _TIMESTAMPED_ANSWERS: dict[type[Query[Any]], Answer] = {
     KeyQuery: _get_plain,
     RangeQuery: _range_plain,
-    TimestampedKeyQuery: _get,
+    TimestampedKeyQuery: value_of_key,
     TimestampedRangeQuery: _range,
 }
 
@@ -64,7 +60,7 @@ class KeyValueKind(StoreKind):
     factory = "persistent_key_value_store"
     contract = "KeyValueStoreContract"
     holds_tables = True
-    answers: ClassVar = {KeyQuery: _get, RangeQuery: _range}
+    answers: ClassVar = {KeyQuery: value_of_key, RangeQuery: _range}
     how_to_ask = "ask it with KeyQuery or RangeQuery"
     local_store = LocalKeyValueStore
 
