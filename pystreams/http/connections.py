@@ -97,11 +97,9 @@ class _Connection(H11Protocol):
             return False
         try:
             if not self._answers(data):
-                self.loop.call_soon(self._receive_ordinarily, data)
-        except Exception as error:  # noqa: BLE001 - as where the event loop reads
-            told = {"message": "a question was not answered", "exception": error}
-            self.loop.call_exception_handler({**told, "protocol": self})
-            self.transport.abort()
+                self.loop.call_soon(self._receive_what_was_read, data)
+        except BaseException as error:  # noqa: BLE001 - it is told
+            self._fail(error)
         return True
 
     def _answers(self, data: bytes) -> bool:
@@ -109,7 +107,10 @@ class _Connection(H11Protocol):
         headers = self.server_state.default_headers
         if headers is not self._headers:
             self._headers, self._date = headers, _date(headers)
-        answer = self._quick_answer(data, self._date)
+        try:
+            answer = self._quick_answer(data, self._date)
+        except BaseException:  # noqa: BLE001 - the ordinary way meets it again, and tells of it
+            return False
         if answer is None:
             return False
         if self.timeout_keep_alive_task is not None:
@@ -119,6 +120,18 @@ class _Connection(H11Protocol):
         else:
             self._ask_elsewhere(answer, data)
         return True
+
+    def _receive_what_was_read(self, data: bytes) -> None:
+        try:
+            self._receive_ordinarily(data)
+        except BaseException as error:  # noqa: BLE001 - it is told
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Do what the event loop does when a connection has failed at what it has read itself."""
+        self.transport.abort()
+        told = {"message": "a connection has failed", "exception": error}
+        self.loop.call_exception_handler({**told, "protocol": self})
 
     def _receive_ordinarily(self, data: bytes) -> None:
         if not self.transport.is_closing():
@@ -150,7 +163,8 @@ class _Connection(H11Protocol):
             if body is None:
                 self._receive_ordinarily(data)
             else:
-                self._give(forwarded_answer(body, question.owner, self._date))
+                date = _date(self.server_state.default_headers)
+                self._give(forwarded_answer(body, question.owner, date))
             if held:
                 self.data_received(held)
             if self._ends:

@@ -147,6 +147,8 @@ def test_a_windowed_key_of_another_process_is_found(
             again = streams.query_metadata_for_key("again", windowed)
             assert busy.partition == told.partition == partition_of(key.encode(), PARTITIONS)
             assert again.partition == partition_of(whole, PARTITIONS)
+            assert streams.key_partitioner("busy")(windowed) == busy.partition
+            assert streams.key_partitioner("again")(windowed) == again.partition
 
 
 def test_a_key_that_its_writer_spelled_otherwise_is_found_in_any_process(

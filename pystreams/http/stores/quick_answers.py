@@ -190,12 +190,12 @@ class _Asker:
             return self._look_at(data, date)
         try:
             found = known.keys.ask(key.decode())
+            if isinstance(found, dict):
+                return _answer_with(_HEADERS, json_of_value(found), date)
         except Exception:  # noqa: BLE001 - it is met again
-            found = None
+            return self._look_at(data, date)
         if found is None:
             return self._look_at(data, date)
-        if not isinstance(found, int):
-            return _answer_with(_HEADERS, json_of_value(found), date)
         if passed_on is None:
             return None
         return self._quick.forward(known.store, found, known.path + key, None, passed_on)

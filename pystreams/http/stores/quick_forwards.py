@@ -57,7 +57,7 @@ class QuickForwards:
         self._owners: dict[HostInfo, _Owner] = {}
 
     def ask(self, forward: Forward, done: Done) -> None:
-        """Ask; `done` is called once, later."""
+        """Ask; `done` is called once, perhaps at once."""
         owner = self._owners.get(forward.owner)
         if owner is None:
             owner = self._owners[forward.owner] = _Owner(

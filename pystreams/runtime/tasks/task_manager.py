@@ -222,9 +222,11 @@ class TaskManager:
             self._task_of.pop(partition, None)
         self._changes += 1
         self.closed_tasks += 1
-        if self._idempotent:  # Others may write a record twice.
-            tell_of_those_left(task)
-        task.close()
+        try:
+            if self._idempotent:  # Others may write a record twice.
+                tell_of_those_left(task)
+        finally:
+            task.close()
         _log.debug("task closed", task=str(task.task_id))
 
     def _let_go(self, tasks: Sequence[StreamTask]) -> None:
