@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +14,20 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
 from pystreams.serdes import JSON, LONG, STRING
 from tests.http.conftest import Served, Topics, served
+from tests.http.connecting import HOST, Raw
+
+
+class Unsaid(dict[str, int]):
+    """A value of which nobody learns what is in it."""
+
+    def items(self) -> Any:
+        raise RuntimeError("not for you")
+
 
 PICKLED = serde_of(pickle.dumps, pickle.loads, "pickled")
+UNSAID: Any = serde_of(
+    str.encode, lambda data: Unsaid(big=2**70) if data == b"usual" else {}, "unsaid"
+)
 ROUND: list[Any] = [1]
 ROUND.append(ROUND)
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -41,6 +54,7 @@ def unusual(topic: str) -> Topology:
     keys.to_table(name="by-json", key_serde=JSON, value_serde=STRING)
     numbers = words.filter(lambda key, _: key == "big").map(lambda _, value: (1, value))
     numbers.to_table(name="by-number", key_serde=LONG, value_serde=STRING)
+    words.to_table(name="unsaid", value_serde=UNSAID)
     return builder.build()
 
 
@@ -64,6 +78,22 @@ def test_values_that_json_can_t_say_are_told_as_it_can(application: Served) -> N
         ranged = {entry["key"]: entry["value"] for entry in client.range("values")}
 
     assert by_key == ranged == {name: shown for name, (_, shown) in VALUES.items()}
+
+
+def test_a_value_that_raises_when_it_is_told_is_a_problem_whatever_was_asked_before(
+    application: Served,
+) -> None:
+    answers = []
+    for before in ([], [b"big"], [b"big", b"round"]):
+        with contextlib.closing(Raw(application.url)) as connection:
+            for key in (*before, b"usual"):
+                connection.send(b"GET /v1/stores/unsaid/" + key + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+                answer = connection.answer()
+            answers.append(answer)
+
+    assert b"HTTP/1.1 500 " in answers[0]
+    assert b"RuntimeError: not for you" in answers[0]
+    assert answers == answers[:1] * 3
 
 
 def test_each_key_that_a_range_shows_can_be_asked_for(application: Served) -> None:
