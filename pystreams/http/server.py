@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from pystreams.errors import ConfigError
+from pystreams.errors import ConfigError, StreamsError
 from pystreams.http import NOT_INSTALLED
 
 try:
@@ -82,22 +82,27 @@ class HttpServer:
             self._server = _uvicorn_server(self._application, options)
         except OSError as error:
             raise ConfigError(_why_without_tls(options, error)) from error
+        self._port = options.port
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
-        """Where it listens, once it was started."""
-        port = self._options.port if self._socket is None else self._socket.getsockname()[1]
+        """Where it listens, once it was started, or has listened."""
         host = f"[{self._options.host}]" if ":" in self._options.host else self._options.host
-        return f"{'https' if self._options.certificate else 'http'}://{host}:{port}"
+        return f"{'https' if self._options.certificate else 'http'}://{host}:{self._port}"
 
     def start(self) -> None:
         """Listen, and serve from now on.
 
         Raises:
             ConfigError: The port is taken, or the address is none of this machine's.
+            StreamsError: It was started before, or closed.
         """
+        if self._socket is not None or self._server.should_exit:
+            raise StreamsError(
+                f"the server at {self.url} was started before; make a new HttpServer"
+            )
         options = self._options
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         try:
@@ -109,6 +114,7 @@ class HttpServer:
                 f"HTTP can't be served on {options.host}:{options.port}: {error.strerror}; choose "
                 "another with --http HOST:PORT (port 0 takes any free one)"
             ) from error
+        self._port = plain.getsockname()[1]
         self._socket = LockKeepingSocket(plain.detach())
         # asyncio does not see that it is TCP: without this answers wait for the client's kernel.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

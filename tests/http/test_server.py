@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pystreams import KafkaStreams
-from pystreams.errors import ConfigError
+from pystreams.errors import ConfigError, StreamsError
 from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
@@ -190,6 +190,17 @@ def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:
 
     with HttpServer(created, HttpOptions(port=port)) as again:
         assert ask(again.url, "/livez").status == 200
+
+
+def test_a_server_is_started_once(created: KafkaStreams) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        url = server.url
+        with pytest.raises(StreamsError, match="started before; make a new HttpServer"):
+            server.start()
+        assert ask(url, "/livez").status == 200
+    with pytest.raises(StreamsError, match="started before; make a new HttpServer"):
+        server.start()
+    assert server.url == url
 
 
 def test_connections_without_a_whole_request_are_closed(created: KafkaStreams) -> None:
