@@ -21,6 +21,7 @@ from pystreams.http.api_description.openapi import openapi_of
 from pystreams.http.guard import Guard
 from pystreams.http.health import Health
 from pystreams.http.page.routes import page_endpoints
+from pystreams.http.page.watchers import Watchers
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.stores.owners import Owners
@@ -55,11 +56,13 @@ class Application(NamedTuple):
 
     Attributes:
         quick: Answers those for keys, where they are read.
+        watchers: Those who watch the page.
     """
 
     asgi: Guard
     quick: QuickAnswers
     owners: Owners
+    watchers: Watchers
 
 
 def application_of(
@@ -95,6 +98,7 @@ def application_of(
     async def config(_: Request) -> Response:
         return as_json(shown_values(streams.config))
 
+    page = page_endpoints(streams, snapshots, asks_for_token=token is not None)
     endpoints: dict[str, Callable[[Request], Any]] = {
         "livez": health.livez,
         "readyz": health.readyz,
@@ -104,7 +108,7 @@ def application_of(
         "tasks": tasks,
         "topology": topology,
         "config": config,
-        **page_endpoints(streams, snapshots, asks_for_token=token is not None),
+        **page.by_name,
         "stores": stores.names,
         "entries": stores.entries,
         "value": stores.value,
@@ -125,7 +129,7 @@ def application_of(
     application.router.redirect_slashes = False
     guard = Guard(application, token)
     quick = QuickAnswers(stores, guard, QuickForwards(owners.tls))
-    return Application(guard, quick, owners)
+    return Application(guard, quick, owners, page.watchers)
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -27,7 +27,6 @@ from pystreams.http.connections import connections
 from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
 from pystreams.http.reading_selector import Reader, ReadingSelector
-from pystreams.http.stores.quick_forwards import QuickForwards
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -149,11 +148,12 @@ class _Server(uvicorn.Server):
     """Closes what is still open when the time to end has passed: uvicorn would leave it to be."""
 
     def __init__(
-        self, config: uvicorn.Config, readers: dict[int, Reader], forwards: QuickForwards
+        self, config: uvicorn.Config, readers: dict[int, Reader], application: Application
     ) -> None:
         super().__init__(config)
         self._readers = readers
-        self._forwards = forwards
+        self._forwards = application.quick.forwards
+        self._watchers = application.watchers
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         loop = partial(asyncio.SelectorEventLoop, ReadingSelector(self._readers))
@@ -161,6 +161,7 @@ class _Server(uvicorn.Server):
             runner.run(self.serve(sockets))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._watchers.close()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
@@ -201,7 +202,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
-    return _Server(config, readers, application.quick.forwards)
+    return _Server(config, readers, application)
 
 
 def _why_without_tls(options: HttpOptions, error: OSError) -> str:

@@ -19,7 +19,7 @@ from pystreams.http.server import HttpOptions, HttpServer
 from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
 from tests.http.conftest import certificate_of
-from tests.http.connecting import connected, wait_for_answer
+from tests.http.connecting import Raw, connected, wait_for_answer
 from tests.ports import ports_in_a_row
 
 
@@ -190,6 +190,19 @@ def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:
 
     with HttpServer(created, HttpOptions(port=port)) as again:
         assert ask(again.url, "/livez").status == 200
+
+
+def test_a_server_closes_while_somebody_watches_and_says_nothing(
+    created: KafkaStreams, caplog: pytest.LogCaptureFixture
+) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        raw = Raw(server.url)
+        raw.send(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"text/event-stream" in raw.answer()
+    with contextlib.closing(raw):
+        while raw.answer():
+            pass  # It ends.
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
 
 
 def test_a_server_is_started_once(created: KafkaStreams) -> None:

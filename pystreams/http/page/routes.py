@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,18 +34,31 @@ _HEADERS = {
 }
 
 
+class PageEndpoints(NamedTuple):
+    """What answers for the page.
+
+    Attributes:
+        by_name: By the names of operations.
+        watchers: Those who watch it.
+    """
+
+    by_name: dict[str, Callable[[Request], Any]]
+    watchers: Watchers
+
+
 def page_endpoints(
     streams: KafkaStreams, snapshots: Snapshots, *, asks_for_token: bool
-) -> dict[str, Callable[[Request], Any]]:
-    """Return what answers, by the names of operations."""
+) -> PageEndpoints:
+    """Return what answers for the page of an application."""
     page = _Page(streams, snapshots, asks_for_token=asks_for_token)
     watchers = Watchers(page.frame)
-    return {
+    by_name = {
         "page": page.whole,
         "style": _asset("page.css", "text/css"),
         "script": _asset("page.js", "text/javascript"),
         "events": watchers.events,
     }
+    return PageEndpoints(by_name, watchers)
 
 
 class _Page:

@@ -74,6 +74,14 @@ class Watchers:
             raise RequestError(503, f"{_MAX_WATCHERS} watch already: read /v1/status instead")
         return _EventStream(self)
 
+    def close(self) -> None:
+        """End the events of all who watch."""
+        for watcher, sending in self._sending.items():
+            try:
+                watcher.events.put_nowait(None)
+            except asyncio.QueueFull:
+                sending.cancel()
+
     async def serve(self, receive: Receive, send: Send) -> None:
         """Send events to one watcher."""
         watcher = _Watcher()

@@ -93,7 +93,12 @@ class QueryingClient(DiscoveringClient):
         """
         spec = self._plan.spec_of(store)
         topics = self._topics
-        if topics is None or self._finished.is_set():
+        if self._finished.is_set():
+            raise StoreNotAvailableError(
+                f"state store {store!r} can't be asked: the application has stopped, in state "
+                f"{self.state.value}; ask another instance, or make and start a new KafkaStreams"
+            )
+        if topics is None:
             raise StoreNotAvailableError(
                 f"state store {store!r} can't be asked: the application is {self.state.value}; "
                 "start it, or ask again in a moment"
