@@ -1,8 +1,9 @@
-"""Makes the queue of a partition, with its source node's serdes, extractor and step."""
+"""Makes the queues of partitions, with their source nodes' serdes, extractors and steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pystreams.ids import TopicPartition
@@ -19,29 +20,31 @@ from pystreams.topology.plan.compiler import CompiledSource
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
-def source_queue(
-    partition: TopicPartition,
-    sources: Iterable[CompiledSource],
-    operators: OperatorContext,
-    *,
-    plan: TopologyPlan,
-    settings: TaskSettings,
-    committed: CommittedOffset | None = None,
-) -> RecordQueue:
-    """Return an empty queue, which begins at a committed offset if there is one.
+@dataclass(frozen=True, slots=True)
+class SourceQueues:
+    """Makes the queues of one running task."""
 
-    Args:
-        partition: The partition; its task reads the topic.
-    """
-    task_id, topic = operators.task_id, partition.topic
-    node = plan.source_of_topic(topic)
-    assert node is not None, f"task {task_id} was given {partition}, which it never reads"
-    source = next(source for source in sources if source.node is node)
-    queue = queue_of_source(partition, source, operators, settings)
-    if committed is not None:
-        queue.next_offset = committed.next_offset
-        queue.partition_time = decode_partition_time(committed.metadata)
-    return queue
+    sources: Sequence[CompiledSource]
+    operators: OperatorContext
+    plan: TopologyPlan
+    settings: TaskSettings
+
+    def of(
+        self, partition: TopicPartition, committed: CommittedOffset | None = None
+    ) -> RecordQueue:
+        """Return an empty queue, which begins at a committed offset if there is one.
+
+        Args:
+            partition: The partition; its task reads the topic.
+        """
+        task_id, node = self.operators.task_id, self.plan.source_of_topic(partition.topic)
+        assert node is not None, f"task {task_id} was given {partition}, which it never reads"
+        source = next(source for source in self.sources if source.node is node)
+        queue = queue_of_source(partition, source, self.operators, self.settings)
+        if committed is not None:
+            queue.next_offset = committed.next_offset
+            queue.partition_time = decode_partition_time(committed.metadata)
+        return queue
 
 
 def queue_of_source(

@@ -30,14 +30,14 @@ from pystreams.runtime.core.operators.operator_context import OperatorContext
 from pystreams.runtime.core.queues.partition_group import PartitionGroup
 from pystreams.runtime.core.queues.record_queue import Item, RecordQueue, timestamp_of
 from pystreams.runtime.core.queues.record_run import Order, Run
-from pystreams.runtime.core.source_queue import source_queue
+from pystreams.runtime.core.source_queue import SourceQueues
 from pystreams.runtime.core.task_counts import TaskCounts
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.task_state import StateOfTask, state_of_task
 from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
 from pystreams.topology.contracts.processor import PunctuationType
 from pystreams.topology.graph.subtopologies import Subtopology
-from pystreams.topology.plan.compiler import CompiledSource, compile_subtopology
+from pystreams.topology.plan.compiler import compile_subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -85,7 +85,7 @@ class StreamTask:
         self.held = self._operators.held
         recording = settings.stores.recording
         self.counts = TaskCounts(self.state_manager, self._operators, self._group, recording)
-        self._sources: list[CompiledSource] = []
+        self._queues = SourceQueues((), self._operators, plan, settings)
         self.views = WeakKeyDictionary[object, object]()
         self._uncommitted_work = False
         # What `process` goes over, and what of it is not begun.
@@ -118,8 +118,9 @@ class StreamTask:
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
         trace = self._settings.trace or self.counts.nodes.around_new_steps()
-        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
-        queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
+        sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
+        self._queues = SourceQueues(sources, self._operators, self._plan, self._settings)
+        queues = [self._queues.of(part, committed.get(part)) for part in self.partitions]
         self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})
         idle_ms = self._settings.max_task_idle_ms
         self._group = PartitionGroup(queues, max_task_idle_ms=idle_ms, known_lag=self._known_lag)
@@ -165,7 +166,7 @@ class StreamTask:
     def take_partition(self, partition: TopicPartition) -> None:
         """Read one more partition from now on, if it is not read already."""
         if partition not in self._group.queues:
-            self._group.add(self._queue(partition))
+            self._group.add(self._queues.of(partition))
             self.partitions = tuple(sorted((*self.partitions, partition)))
 
     def add_records(self, partition: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
@@ -377,16 +378,6 @@ class StreamTask:
 
     def _move(self, event: TaskEvent) -> None:
         self.state = next_state(self.task_id, self.state, event)
-
-    def _queue(self, partition: TopicPartition, at: CommittedOffset | None = None) -> RecordQueue:
-        return source_queue(
-            partition,
-            self._sources,
-            self._operators,
-            plan=self._plan,
-            settings=self._settings,
-            committed=at,
-        )
 
     @tells_trouble
     def _fire(self, kind: PunctuationType, time_ms: int) -> int:
