@@ -198,6 +198,8 @@ class HistoryTask:
             self._unchecked += task.process(run) or self._settings.run_records
             self._let_go()
             task.punctuate_stream_time()
+            if task.held.punctuation_of is not None:
+                self._wait_for_tries(task.settle_punctuation)
             if self._unchecked >= self._settings.run_records:
                 self._unchecked = 0
                 self._keep_to_limits()
@@ -286,22 +288,26 @@ class HistoryTask:
         self._task.post_commit()
 
     def _settle(self) -> None:
-        """Let go all that operators and caches hold back; what is to be tried again is waited for.
+        """Let go all that operators and caches hold back."""
+        self._turns.settles = True
+        self._wait_for_tries(self._task.settle)
+        self._turns.settles = False
+
+    def _wait_for_tries(self, settle: Callable[[], None]) -> None:
+        """Let go what is held back; what is to be tried again is waited for.
 
         To the task just the waits pass: what the user's code sees of the time is the same in each
         run of the backfill.
         """
         task, task_time = self._task, self._task.time
-        self._turns.settles = True
-        task.settle()
+        settle()
         while (retry_at_ms := task.held.retry_at_ms) is not None:
             waits_ms = max(retry_at_ms - task_time.monotonic_ms, 0)
             self._settings.wait(waits_ms / 1000)
             task_time.go_on(task_time.now_ms + waits_ms, task_time.monotonic_ms + waits_ms)
             task.go_on()
-            task.settle()
+            settle()
         task_time.now_ms = self._settings.now_ms
-        self._turns.settles = False
 
     def _forget_logged(self) -> None:
         """Number the changelog records, and drop them: the state at the end is given as a whole."""

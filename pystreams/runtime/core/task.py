@@ -8,7 +8,8 @@ chain. Everything else happens once a run of records (see `record_run`).
 
 Invariants:
 - Records are processed in the order of `PartitionGroup`; a stream-time punctuation fires right
-  after the record that makes it due, however the records were batched.
+  after the record that makes it due, however the records were batched, and before the next one:
+  where records are held on the way to its processor, when these have gone on.
 - `offsets_to_commit` covers exactly the records whose effects are in stores and buffers.
 - Stream time never falls.
 """
@@ -129,9 +130,8 @@ class StreamTask:
         self._move(TaskEvent.START)
         self._operators.init_processors()
         self._operators.begin_silence(self.partitions)
-        wrote = any(self.state_manager.measure())
-        waiting = any(output.records for output in self.outputs())
-        self._uncommitted_work = wrote or waiting or bool(self.held)
+        wrote = any(self.state_manager.measure()) or bool(self.held)
+        self._uncommitted_work = wrote or any(output.records for output in self.outputs())
 
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
@@ -274,10 +274,9 @@ class StreamTask:
 
     def punctuate_stream_time(self) -> int:
         """Fire what stream time has made due by what is finished; return how many fired."""
-        stream_time = self.time.stream_time
-        if stream_time < 0 or self.unfinished:
+        if self._operators.unfinished.has_portions:
             return 0
-        return self._fire(PunctuationType.STREAM_TIME, stream_time)
+        return self._fire(PunctuationType.STREAM_TIME, self.time.stream_time)
 
     def wall_clock_due_ms(self) -> int | None:
         """Return when the wall clock makes the next punctuation due (ms), None without any."""
@@ -324,13 +323,22 @@ class StreamTask:
     @tells_trouble
     def settle(self) -> None:
         """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
-        self._operators.async_calls.waited_s = 0.0
         began_ms = self._operators.monotonic_ms()
+        self.settle_punctuation()
         self.flush_caches()
         while self.held and self.held.retry_at_ms is None:
             self.held.settle()
             self.flush_caches()
         self.held.commit_waits(began_ms)
+
+    @tells_trouble
+    def settle_punctuation(self) -> None:
+        """Wait for what a punctuation that is put off waits for, and fire it; not for a retry."""
+        held, unfinished = self.held, self._operators.unfinished
+        self._operators.async_calls.waited_s = 0.0
+        while held.punctuation_of and held.retry_at_ms is None and not unfinished.has_portions:
+            held.settle()
+            self.punctuate_stream_time()
 
     @tells_trouble
     def post_commit(self) -> None:

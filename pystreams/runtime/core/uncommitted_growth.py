@@ -24,7 +24,7 @@ What is guaranteed, for growth measured over a run:
 Punctuations on the wall clock write outside of runs: what those of a task wrote at worst at one
 time (a quarter of the limit, before the first time) is left for the next time, and a commit follows
 when they exceed the limit all the same. So does one after the start of processors. Those on stream
-time belong to the run before them.
+time belong to the run before them, or where they have waited for held records are one themselves.
 
 Where operators hold records back, a run writes after it has ended, or later still. So such a run
 has only as many records as are expected to write an eighth of the limit, by the worst that runs
@@ -33,7 +33,8 @@ before it wrote a record (`HeldGrowth`), and what is held counts before it is wr
 What is not covered: what held records write, and what a flushed record cache writes downstream, is
 predicted (`HeldGrowth`, `FlushGrowth`), not watched. It may exceed the limit by what a record or a
 flush writes beyond what the worst of the last ones wrote, per record or per byte cached. So that no
-flush has much to write, caches are flushed early when needed.
+flush has much to write, caches are flushed early when needed. A punctuation that waits when a
+commit comes fires within that, and has the room that was left to the worst run.
 
 Spec: KIP-892 "In-memory Transaction Buffers": pre-emptively commit if the next iteration is
 likely to cross the threshold. Differs from Kafka: there the average growth of past iterations is

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import PunctuationType
+from pystreams.runtime.core.operators.held_records import HeldRecords
 from pystreams.runtime.core.operators.punctuation import PunctuationQueue, Schedule
 
 STREAM = PunctuationType.STREAM_TIME
@@ -19,7 +20,7 @@ class Punctuations:
     """A queue and what fired from it."""
 
     def __init__(self) -> None:
-        self.queue = PunctuationQueue()
+        self.queue = PunctuationQueue(HeldRecords({}))
         self.fired: list[tuple[str, int]] = []
 
     def schedule(

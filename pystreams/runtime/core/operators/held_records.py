@@ -1,19 +1,33 @@
-"""What the operators of one task hold back: batches, and records that wait for answers."""
+"""What the operators of one task hold back: batches, and records that wait for answers.
+
+A punctuation on stream time fires behind the record that makes it due. While something is held that
+may come to its processor, it is put off, and the task is full:
+
+    record makes it due --> held on the way? --> put off --> gone on --> a run of its own: it fires
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 from pystreams.runtime.core.node_meters import CallOfNode, directly
 from pystreams.topology.contracts.held_records import HoldsRecords
+from pystreams.topology.graph.nodes import Node
+from pystreams.topology.graph.ways import on_the_way_to
 
 
 class HeldRecords:
     """All that hold records back in a task, those upstream first.
 
+    Args:
+        nodes: The nodes of the topology.
+
     Attributes:
         commit_put_off: A commit is due that waits for a record to be tried again: nothing more is
             processed before it.
+        punctuation_of: The node whose punctuation on stream time is put off, or None.
+        goes_on: Whether something of it goes on at this moment.
         call: How their work is called.
         retrying_since_ms: See `HeldByTask`.
     """
@@ -23,17 +37,23 @@ class HeldRecords:
         "_measure",
         "_nodes",
         "_observe",
+        "_on_the_way_to",
         "call",
         "commit_put_off",
+        "goes_on",
+        "punctuation_of",
         "retrying_since_ms",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.commit_put_off = False
+        self.punctuation_of: str | None = None
+        self.goes_on = False
         self.retrying_since_ms: int | None = None
         self.call: CallOfNode = directly
         self._holders: list[HoldsRecords] = []
         self._nodes: list[str] = []
+        self._on_the_way_to = cache(partial(on_the_way_to, nodes))
         self._measure: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._observe: Callable[[int, int], None] = lambda _records, _bytes: None
 
@@ -65,7 +85,20 @@ class HeldRecords:
     @property
     def full(self) -> bool:
         """Whether the task is to process no more before something has gone on."""
-        return self.commit_put_off or any(holder.full for holder in self._holders)
+        held_up = self.commit_put_off or self.punctuation_waits
+        return held_up or any(holder.full for holder in self._holders)
+
+    @property
+    def punctuation_waits(self) -> bool:
+        """Whether the punctuation that is put off can't fire yet."""
+        return self.punctuation_of is not None and self.may_reach(self.punctuation_of)
+
+    def may_reach(self, node: str) -> bool:
+        """Return whether something is held that may come to a node, or into its stores."""
+        nodes = [
+            name for name, holder in zip(self._nodes, self._holders, strict=True) if len(holder)
+        ]
+        return bool(nodes) and not self._on_the_way_to(node).isdisjoint(nodes)
 
     @property
     def retry_at_ms(self) -> int | None:
@@ -104,8 +137,10 @@ class HeldRecords:
 
     def _let_go(self, send_on: Callable[[HoldsRecords], None]) -> None:
         held, before = len(self), self._measure()[0]
+        self.goes_on = True
         for node, holder in zip(self._nodes, self._holders, strict=True):
             self.call(node, send_on, holder)
+        self.goes_on = False
         left = len(self)
         # What fails from now on has a time of its own, unless a commit waits already.
         if not left or (self.retry_at_ms is None and not self.commit_put_off):

@@ -102,11 +102,11 @@ class OperatorContext:
         self.commit_number = self.committed_numbers.commit
         self.store = store
         self.origin = Origin()
-        self.punctuations = PunctuationQueue()
+        self.held = HeldRecords(plan.topology.nodes)
+        self.punctuations = PunctuationQueue(self.held)
         self.idle_input = IdleInput()
         self.on_idle_input = self.idle_input.watch
-        self.unfinished = UnfinishedWork()
-        self.held = HeldRecords()
+        self.unfinished = UnfinishedWork(self.held)
         self.hold_records = self.held.add
         self.async_calls = settings.async_calls()
         self.end_run = end_run

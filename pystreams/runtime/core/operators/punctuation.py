@@ -5,7 +5,8 @@ punctuation is due at once (with the first record), on wall-clock time one inter
 that is anchored is due at its start time, or where that has passed at the next point of its grid.
 An entry that is late fires once and then keeps to its grid; what it missed is not repeated.
 
-Those due at one time fire in the order in which Kafka Streams fires them, that of a heap.
+Those due at one time fire in the order in which Kafka Streams fires them, that of a heap. On stream
+time one is put off, and those behind it, while records are held on the way to its processor.
 
 Source: Kafka Streams' `PunctuationQueue`, `PunctuationSchedule.next`,
 `StreamTask.getInitialSchedule`; `java.util.PriorityQueue`.
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pystreams.runtime.core.node_meters import CallOfNode, directly
+from pystreams.runtime.core.operators.held_records import HeldRecords
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 
 
@@ -43,12 +45,16 @@ class Schedule:
 class PunctuationQueue:
     """All schedules of one task, on both clocks.
 
+    Args:
+        held: What the task's operators hold back; is told what is put off.
+
     Attributes:
         call: How what is due is called.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldRecords) -> None:
         self.call: CallOfNode = directly
+        self._held = held
         self._schedules: dict[PunctuationType, list[Schedule]] = {
             kind: [] for kind in PunctuationType
         }
@@ -78,6 +84,8 @@ class PunctuationQueue:
             due_ms = start_time_ms
             if due_ms < now_ms:
                 due_ms += ((now_ms - due_ms) // interval_ms + 1) * interval_ms
+        if kind is PunctuationType.STREAM_TIME and self._held.goes_on:
+            self._held.punctuation_of = node  # No run is there that it would come behind.
         entry = Schedule(node, interval_ms, punctuator, due_ms)
         _push(self._schedules[kind], entry)
         return entry
@@ -101,8 +109,11 @@ class PunctuationQueue:
             How many fired.
         """
         fired = 0
-        heap = self._schedules[kind]
+        heap, waits = self._schedules[kind], kind is PunctuationType.STREAM_TIME
         while heap and heap[0].due_ms <= time_ms:
+            if waits and not heap[0].cancelled and self._held.may_reach(heap[0].node):
+                self._held.punctuation_of = heap[0].node
+                return fired
             entry = _pop(heap)
             if entry.cancelled:
                 continue
@@ -113,6 +124,8 @@ class PunctuationQueue:
                 missed = (time_ms - entry.due_ms) // entry.interval_ms
                 entry.due_ms += (missed + 1) * entry.interval_ms
                 _push(heap, entry)
+        if waits:
+            self._held.punctuation_of = None
         return fired
 
     def clear(self) -> None:

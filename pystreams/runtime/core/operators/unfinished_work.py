@@ -10,6 +10,9 @@ processes nothing else until all is done: what comes out, and its order, are the
 
 A commit between two portions covers the record. So whoever leaves something here must know it by
 its store alone when the task starts again, and add it then.
+
+A punctuation on stream time that was put off, and need not wait any longer, makes such a run, too:
+it fires behind it, as others do behind the run of their record.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.node_meters import CallOfNode, directly
+from pystreams.runtime.core.operators.held_records import HeldRecords
 from pystreams.runtime.core.queues.record_queue import Item, RecordQueue
 from pystreams.topology.contracts.operator import Step
 
@@ -26,18 +30,28 @@ from pystreams.topology.contracts.operator import Step
 class UnfinishedWork:
     """What is left, as a `Run`; made anew when the task starts again.
 
+    Args:
+        held: What operators hold back, and a punctuation may wait for.
+
     Attributes:
         call: How it is called.
     """
 
-    __slots__ = ("_left", "call")
+    __slots__ = ("_held", "_left", "call")
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldRecords) -> None:
+        self._held = held
         self.call: CallOfNode = directly
         self._left: list[tuple[str, Callable[[], None]]] = []
 
     def __bool__(self) -> bool:
         """Return whether something is left."""
+        put_off = self._held.punctuation_of is not None
+        return self.has_portions or (put_off and not self._held.punctuation_waits)
+
+    @property
+    def has_portions(self) -> bool:
+        """Whether something of a record is left."""
         return bool(self._left)
 
     def __len__(self) -> int:
@@ -49,7 +63,9 @@ class UnfinishedWork:
         self._left.append((node, go_on))
 
     def go_on(self) -> None:
-        """Do the next portion; what that has set off itself comes before all that is left."""
+        """Do the next portion, if any; what that has set off itself comes before all others."""
+        if not self._left:
+            return
         after = self._left
         (node, first), self._left = after.pop(0), []
         self.call(node, first)
