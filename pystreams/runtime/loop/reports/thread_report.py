@@ -24,7 +24,7 @@ from pystreams.runtime.tasks.restoring.standby_task import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
-_HELD_BY = "record caches, map_values_batch, calls of map_values_async"
+_HELD_BY = "record caches, map_values_batch, calls of map_values_async, punctuations behind them"
 _LOOKED_AT_IN_TURN = 20
 """So many partitions of tasks that rest are looked at each time, however many there are: 200 within
 a second."""
