@@ -76,11 +76,8 @@ class Watchers:
 
     def close(self) -> None:
         """End the events of all who watch."""
-        for watcher, sending in self._sending.items():
-            try:
-                watcher.events.put_nowait(None)
-            except asyncio.QueueFull:
-                sending.cancel()
+        for watcher in self._sending:
+            self._put(watcher, None)
 
     async def serve(self, receive: Receive, send: Send) -> None:
         """Send events to one watcher."""
@@ -114,16 +111,20 @@ class Watchers:
             frame = await run_in_threadpool(self._render)
             changed = {name: part for name, part in frame.parts.items() if before.get(name) != part}
             everything, news = _event(frame.parts), _event(changed)
-            for watcher, sending in list(self._sending.items()):
-                try:
-                    watcher.events.put_nowait(news if watcher.knows_all else everything)
-                    watcher.knows_all = True
-                    if frame.is_last:
-                        watcher.events.put_nowait(None)
-                except asyncio.QueueFull:
-                    sending.cancel()
+            for watcher in self._sending:
+                self._put(watcher, news if watcher.knows_all else everything)
+                watcher.knows_all = True
+            if frame.is_last:
+                self.close()
             before = frame.parts
             await asyncio.sleep(self._every_s)
+
+    def _put(self, watcher: _Watcher, event: bytes | None) -> None:
+        """Let an event wait; a watcher for whom too many do is let go."""
+        try:
+            watcher.events.put_nowait(event)
+        except asyncio.QueueFull:
+            self._sending[watcher].cancel()
 
 
 class _EventStream(Response):

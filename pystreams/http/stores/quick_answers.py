@@ -67,13 +67,11 @@ class _Known(NamedTuple):
 
     Attributes:
         begin: What their requests have before the key.
-        path: The part of it that belongs to the path.
         store: The store's name.
         keys: Finds them.
     """
 
     begin: bytes
-    path: bytes
     store: str
     keys: PlainKeys
 
@@ -105,7 +103,7 @@ class QuickAnswers:
             return None
         store = name.decode()
         keys = self._stores.plain_keys(store)
-        return None if keys is None else _Known(_PREFIX + name + slash, name + slash, store, keys)
+        return None if keys is None else _Known(_PREFIX + name + slash, store, keys)
 
     def let_through(self, end: bytes) -> _LetThrough | None:
         """Return the end of a request that is whole, ordinary and allowed."""
@@ -198,7 +196,8 @@ class _Asker:
             return self._look_at(data, date)
         if passed_on is None:
             return None
-        return self._quick.forward(known.store, found, known.path + key, None, passed_on)
+        path = data[len(_PREFIX) : -len(end)]
+        return self._quick.forward(known.store, found, path, None, passed_on)
 
     def _look_at(self, data: bytes, date: bytes) -> bytes | Forward | None:
         if not data.startswith(_PREFIX) or len(data) > MAX_ADDRESS_BYTES:

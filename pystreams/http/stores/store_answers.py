@@ -84,14 +84,8 @@ def answer_of_value(
     key: Any, value: Any, number: int | None, position: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
     """Return what a partition has of a key, where it is one value."""
-    shown = key if type(key) is str else shown_key(key)
-    if type(value) is ValueAndTimestamp:  # What is asked for most.
-        value, timestamp = value
-        told = {"key": shown, "value": value, "timestamp": timestamp}
-    else:
-        told = {"key": shown, **_fields(value)}
-    told["partition"], told["position"] = number, position
-    return told
+    shown = shown_key(key)
+    return {"key": shown, **_fields(value), "partition": number, "position": position}
 
 
 def answer_of_range(

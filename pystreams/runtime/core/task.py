@@ -130,8 +130,8 @@ class StreamTask:
         self._move(TaskEvent.START)
         self._operators.init_processors()
         self._operators.begin_silence(self.partitions)
-        wrote = any(self.state_manager.measure()) or bool(self.held)
-        self._uncommitted_work = wrote or any(output.records for output in self.outputs())
+        begun = any(self.state_manager.measure()) or bool(self.held)
+        self._uncommitted_work = begun or any(output.records for output in self.outputs())
 
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
