@@ -320,5 +320,8 @@ def test_an_application_that_does_not_run_can_not_be_asked(
     with running(broker, counting(topic), topic, tmp_path) as streams:
         wait_for(streams, lambda: streams.state is State.RUNNING)
 
-    with pytest.raises(StoreNotAvailableError, match="the application is NOT_RUNNING"):
+    with pytest.raises(
+        StoreNotAvailableError,
+        match=r"the application has stopped, in state NOT_RUNNING; .* make and start a new",
+    ):
         streams.query(KeyQuery("a"), store="counts")
