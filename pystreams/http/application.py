@@ -18,6 +18,7 @@ from pystreams.errors import StreamsError
 from pystreams.exception_texts import named_exception
 from pystreams.http.api_description.api import OPERATIONS
 from pystreams.http.api_description.openapi import openapi_of
+from pystreams.http.direct_sockets import DirectSockets
 from pystreams.http.guard import Guard
 from pystreams.http.health import Health
 from pystreams.http.page.routes import page_endpoints
@@ -66,11 +67,15 @@ class Application(NamedTuple):
 
 
 def application_of(
-    streams: KafkaStreams, token: str | None, certificate: Path | None = None
+    streams: KafkaStreams,
+    sockets: DirectSockets,
+    token: str | None,
+    certificate: Path | None = None,
 ) -> Application:
     """Return the application that serves `streams`.
 
     Args:
+        sockets: Those of the event loop in which it is served.
         token: What requests must carry; None for nothing.
         certificate: What the application's processes are served with over TLS, or None.
     """
@@ -128,7 +133,7 @@ def application_of(
     )
     application.router.redirect_slashes = False
     guard = Guard(application, token)
-    quick = QuickAnswers(stores, guard, QuickForwards(owners.tls))
+    quick = QuickAnswers(stores, guard, QuickForwards(sockets, owners.tls))
     return Application(guard, quick, owners, page.watchers)
 
 

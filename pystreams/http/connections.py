@@ -15,8 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pystreams.http.lock_keeping_socket import LockKeepingCalls
-from pystreams.http.reading_selector import Reader
+from pystreams.http.direct_sockets import DirectSockets
 from pystreams.http.stores.quick_answers import QuickAnswers, forwarded_answer
 from pystreams.http.stores.quick_forwards import Forward
 
@@ -33,8 +32,7 @@ class _Connection(H11Protocol):
 
     idle_timeout_s: float
     quick: QuickAnswers
-    readers: dict[int, Reader]
-    calls: LockKeepingCalls
+    sockets: DirectSockets
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,16 +45,11 @@ class _Connection(H11Protocol):
         self._ends = False
         self._headers: list[tuple[bytes, bytes]] = []
         self._date = b""
-        # What comes over TLS is not to be read here.
-        plain = transport.get_extra_info("sslcontext") is None
-        self._descriptor = transport.get_extra_info("socket").fileno() if plain else None
-        if self._descriptor is not None:
-            self.readers[self._descriptor] = self._read
+        self._socket = self.sockets.of(transport, self._read)
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._descriptor is not None:
-            del self.readers[self._descriptor]
+        self._socket.close()
         self._next_look.cancel()
         super().connection_lost(exc)
 
@@ -86,20 +79,16 @@ class _Connection(H11Protocol):
 
     def _read(self) -> bool:
         """Read a request, if one may begin, and answer it if it is a question for a key."""
-        assert self._descriptor is not None
         if self._asked_elsewhere or not self._is_at_rest():
             return False
-        try:
-            data = self.calls.recv(self._descriptor)
-        except OSError:
-            return False  # The event loop meets it again, or finds the end.
+        data = self._socket.read()
         if not data:
             return False
         try:
             if not self._answers(data):
                 self.loop.call_soon(self._receive_what_was_read, data)
         except BaseException as error:  # noqa: BLE001 - it is told
-            self._fail(error)
+            self._socket.fail(self, error)
         return True
 
     def _answers(self, data: bytes) -> bool:
@@ -116,7 +105,8 @@ class _Connection(H11Protocol):
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         if isinstance(answer, bytes):
-            self._give(answer)
+            self._quickly_answered += 1
+            self._socket.write(answer)
         else:
             self._ask_elsewhere(answer, data)
         return True
@@ -125,52 +115,42 @@ class _Connection(H11Protocol):
         try:
             self._receive_ordinarily(data)
         except BaseException as error:  # noqa: BLE001 - it is told
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        """Do what the event loop does when a connection has failed at what it has read itself."""
-        self.transport.abort()
-        told = {"message": "a connection has failed", "exception": error}
-        self.loop.call_exception_handler({**told, "protocol": self})
+            self._socket.fail(self, error)
 
     def _receive_ordinarily(self, data: bytes) -> None:
         if not self.transport.is_closing():
             self._is_begun = True
             super().data_received(data)
 
-    def _give(self, answer: bytes) -> None:
-        self._quickly_answered += 1
-        if self._descriptor is None or self.transport.get_write_buffer_size():
-            self.transport.write(answer)
-            return
-        try:
-            sent = self.calls.send(self._descriptor, answer)
-        except OSError:
-            sent = 0  # The transport meets it again.
-        if sent < len(answer):
-            self.transport.write(answer[sent:])
-
     def _ask_elsewhere(self, question: Forward, data: bytes) -> None:
         self._asked_elsewhere = True
 
         def done(body: bytes | None) -> None:
-            self._asked_elsewhere = False
-            held, self._held = self._held, b""
-            if self.transport.is_closing():
-                return
-            if held:
-                self.transport.resume_reading()
-            if body is None:
-                self._receive_ordinarily(data)
-            else:
-                date = _date(self.server_state.default_headers)
-                self._give(forwarded_answer(body, question.owner, date))
-            if held:
-                self.data_received(held)
-            if self._ends:
-                self.shutdown()
+            try:
+                self._go_on(question, data, body)
+            except BaseException as error:  # noqa: BLE001 - it is told
+                self._socket.fail(self, error)
 
         self.quick.forwards.ask(question, done)
+
+    def _go_on(self, question: Forward, data: bytes, body: bytes | None) -> None:
+        """Answer as another process has, or ordinarily; then receive what came meanwhile."""
+        self._asked_elsewhere = False
+        held, self._held = self._held, b""
+        if self.transport.is_closing():
+            return
+        if held:
+            self.transport.resume_reading()
+        if body is None:
+            self._receive_ordinarily(data)
+        else:
+            date = _date(self.server_state.default_headers)
+            self._quickly_answered += 1
+            self._socket.write(forwarded_answer(body, question.owner, date))
+        if held:
+            self.data_received(held)
+        if self._ends:
+            self.shutdown()
 
     def _is_at_rest(self) -> bool:
         """Return whether a request may begin: no other is begun, and no answer."""
@@ -206,7 +186,7 @@ class _Connection(H11Protocol):
 
 
 def connections(
-    idle_timeout_s: float, quick: QuickAnswers, readers: dict[int, Reader]
+    idle_timeout_s: float, quick: QuickAnswers, sockets: DirectSockets
 ) -> type[H11Protocol]:
     """Return the connections of a server.
 
@@ -214,14 +194,9 @@ def connections(
         idle_timeout_s: How long each waits, and at most twice as long, for a whole request, or for
             who asks to take the answer (s).
         quick: Answers questions for keys.
-        readers: Gets those of the connections, by descriptor.
+        sockets: Those of the server's event loop.
     """
-    own = {
-        "idle_timeout_s": idle_timeout_s,
-        "quick": quick,
-        "readers": readers,
-        "calls": LockKeepingCalls(),
-    }
+    own = {"idle_timeout_s": idle_timeout_s, "quick": quick, "sockets": sockets}
     return type("Connection", (_Connection,), own)
 
 

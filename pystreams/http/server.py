@@ -24,9 +24,10 @@ except ModuleNotFoundError as error:
 
 from pystreams.http.application import Application, application_of
 from pystreams.http.connections import connections
+from pystreams.http.direct_sockets import DirectSockets
 from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
-from pystreams.http.reading_selector import Reader, ReadingSelector
+from pystreams.http.reading_selector import ReadingSelector
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -76,9 +77,10 @@ class HttpServer:
     def __init__(self, streams: KafkaStreams, options: HttpOptions) -> None:
         _refuse_openness(options)
         self._options = options
+        sockets = DirectSockets()
         try:
-            self._application = application_of(streams, options.token, options.certificate)
-            self._server = _uvicorn_server(self._application, options)
+            self._application = application_of(streams, sockets, options.token, options.certificate)
+            self._server = _uvicorn_server(self._application, sockets, options)
         except OSError as error:
             raise ConfigError(_why_without_tls(options, error)) from error
         self._port = options.port
@@ -148,10 +150,10 @@ class _Server(uvicorn.Server):
     """Closes what is still open when the time to end has passed: uvicorn would leave it to be."""
 
     def __init__(
-        self, config: uvicorn.Config, readers: dict[int, Reader], application: Application
+        self, config: uvicorn.Config, sockets: DirectSockets, application: Application
     ) -> None:
         super().__init__(config)
-        self._readers = readers
+        self._readers = sockets.readers
         self._forwards = application.quick.forwards
         self._watchers = application.watchers
 
@@ -182,11 +184,12 @@ class _Quiet(logging.Filter):
 _QUIET = _Quiet()
 
 
-def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
-    readers: dict[int, Reader] = {}
+def _uvicorn_server(
+    application: Application, sockets: DirectSockets, options: HttpOptions
+) -> uvicorn.Server:
     config = uvicorn.Config(
         application.asgi,
-        http=connections(options.idle_timeout_s, application.quick, readers),
+        http=connections(options.idle_timeout_s, application.quick, sockets),
         ws="none",
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         loop="none",
@@ -202,7 +205,7 @@ def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.S
     )
     config.load()
     logging.getLogger("uvicorn.error").addFilter(_QUIET)  # A second time does nothing.
-    return _Server(config, readers, application)
+    return _Server(config, sockets, application)
 
 
 def _why_without_tls(options: HttpOptions, error: OSError) -> str:

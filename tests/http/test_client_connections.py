@@ -20,6 +20,7 @@ from pystreams import KafkaStreams
 from pystreams.client import Client, HttpQueryError
 from pystreams.client.kept_connections import Address, KeptConnections
 from pystreams.http.application import application_of
+from pystreams.http.direct_sockets import DirectSockets
 from pystreams.http.server import HttpOptions, HttpServer
 from pystreams.testing.simulation import ManualClock
 from tests.broker.waiting import DEADLINE_S, wait_until
@@ -53,7 +54,7 @@ def test_one_connection_takes_all_questions(created: KafkaStreams) -> None:
 def test_a_question_for_a_key_is_one_that_is_answered_where_it_is_read(
     created: KafkaStreams, token: str | None
 ) -> None:
-    quick = application_of(created, token, None).quick.of_connection()
+    quick = application_of(created, DirectSockets(), token).quick.of_connection()
     with scripted(told) as server, Client(server.url, token=token) as client:
         client.get("counts", "a", isolation="unknown")
 

@@ -7,18 +7,20 @@ import contextlib
 import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from pystreams import StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
-from pystreams.http.stores.quick_forwards import Forward, QuickForwards
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.streams_metadata import HostInfo
+from pystreams.serdes import STRING
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.http.answering_owner import Asking, Owner, Tls, asked, run_asking
 from tests.http.conftest import Served, Topics, certificate_of
 from tests.http.connecting import HOST, ORDINARILY, Raw
 from tests.http.counting import counting
+from tests.http.scripted_server import Last
 from tests.http.test_keys_elsewhere import two
 
 PARTITIONS = 4
@@ -32,81 +34,6 @@ def value(body: bytes) -> bytes:
 
 SILENCE = value(b"{}").replace(b"{}", b"")
 """A piece of an answer, and nothing more."""
-
-
-class Owner:
-    """Answers each request with the next of some answers; an empty one hangs up.
-
-    Attributes:
-        connections: How often somebody has connected.
-        ended: No connection is open any more.
-    """
-
-    def __init__(self, answers: Sequence[bytes]) -> None:
-        self._answers = list(answers)
-        self.connections = 0
-        self.ended = asyncio.Event()
-        self._open = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._open += 1
-        self.ended.clear()
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                answer = self._answers.pop(0)
-                if not answer:
-                    break
-                for piece in (answer[:9], answer[9:]):
-                    writer.write(piece)
-                    await writer.drain()
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        self._open -= 1
-        if not self._open:
-            self.ended.set()
-
-
-class Tls(NamedTuple):
-    """How an owner is served over TLS, and how it is asked."""
-
-    served: ssl.SSLContext
-    asked: ssl.SSLContext
-
-
-def asked(
-    owner: Owner,
-    times: int,
-    *,
-    at_once: bool = False,
-    tls: Tls | None = None,
-    timeout_s: float = DEADLINE_S,
-) -> list[bytes | None]:
-    """Return what an owner is understood to have answered, however slow this machine is."""
-
-    async def ask_all() -> list[bytes | None]:
-        server = await asyncio.start_server(
-            owner.serve, "127.0.0.1", 0, ssl=tls.served if tls else None
-        )
-        (listening,) = server.sockets
-        to = HostInfo("127.0.0.1", listening.getsockname()[1])
-        forwards, found = QuickForwards(tls.asked if tls else None, timeout_s=timeout_s), []
-        loop = asyncio.get_running_loop()
-        for _ in range(times):
-            answer: asyncio.Future[bytes | None] = loop.create_future()
-            forwards.ask(Forward(to, b"GET / HTTP/1.1\r\n\r\n"), answer.set_result)
-            found.append(answer)
-            if not at_once:
-                await answer
-        bodies = [await answer for answer in found]
-        forwards.close()
-        server.close()
-        await owner.ended.wait()
-        return bodies
-
-    return asyncio.run(ask_all())
 
 
 def test_a_connection_is_used_again_and_again() -> None:
@@ -169,47 +96,127 @@ def test_who_says_that_it_closes_is_not_asked_on_that_connection_again() -> None
 
 def test_an_owner_is_forgotten_when_no_connection_to_it_is_left() -> None:
     """So are those that never listen: where addresses come and go, none is kept for ever."""
+    closes = value(b"1").replace(b"200 OK\r\n", b"200 OK\r\nconnection: close\r\n")
 
-    async def ask() -> None:
-        closes = value(b"1").replace(b"200 OK\r\n", b"200 OK\r\nconnection: close\r\n")
-        owner, nobody = Owner([value(b"1"), closes]), HostInfo("nobody.invalid", 1)
-        server = await asyncio.start_server(owner.serve, "127.0.0.1", 0)
-        (listening,) = server.sockets
-        there = HostInfo("127.0.0.1", listening.getsockname()[1])
-        forwards, loop = QuickForwards(None), asyncio.get_running_loop()
-        for to, left in ((there, {there}), (nobody, {there}), (there, set())):
-            answer: asyncio.Future[bytes | None] = loop.create_future()
-            forwards.ask(Forward(to, b"GET / HTTP/1.1\r\n\r\n"), answer.set_result)
-            await answer
-            async with asyncio.timeout(DEADLINE_S):
-                while forwards.owners != left:  # noqa: ASYNC110 - it tells nobody
-                    await asyncio.sleep(0)
-        server.close()
-        await owner.ended.wait()
+    async def ask(asking: Asking) -> None:
+        there = asking.to
+        assert await asking.asked() == b"1"
+        asking.to = HostInfo("nobody.invalid", 1)
+        assert await asking.asked() is None
+        async with asyncio.timeout(DEADLINE_S):
+            while asking.forwards.owners != {there}:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0)
+        asking.to = there
+        assert await asking.asked() == b"1"
+        await asking.until_let_go()
 
-    asyncio.run(ask())
+    run_asking(Owner([value(b"1"), closes]), ask)
 
 
-def test_owners_are_asked_over_tls(
-    tmp_path: Path,
-) -> None:
-    certificate, key = certificate_of(tmp_path)
+@pytest.mark.parametrize("cuts", [range(1, len(value(b"1"))), (50,), (len(value(b"")),)])
+def test_an_answer_may_come_in_pieces(cuts: Sequence[int]) -> None:
+    owner = Owner([value(b"%d" % number) for number in range(5)], cuts)
+    assert asked(owner, 5) == [b"0", b"1", b"2", b"3", b"4"]
+    assert owner.connections == 1
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+def test_a_large_answer_is_read_whole(tmp_path: Path, over_tls: bool) -> None:
+    large = bytes(range(256)) * 20_000
+    owner = Owner([value(large), value(b"1"), value(large)])
+    assert asked(owner, 3, tls=tls_of(tmp_path) if over_tls else None) == [large, b"1", large]
+    assert owner.connections == 1
+
+
+def test_the_event_loop_hears_nothing_of_answers() -> None:
+    async def ask(asking: Asking) -> None:
+        for _ in range(5):
+            assert await asking.asked() == b"1"
+        assert asking.heard == 0
+
+    run_asking(Owner([value(b"1")] * 5), ask)
+
+
+def test_the_next_question_may_be_asked_as_soon_as_one_is_answered() -> None:
+    numbers = [b"%d" % number for number in range(2_000)]
+    owner = Owner([value(number) for number in numbers])
+
+    async def ask(asking: Asking) -> None:
+        answers: list[bytes | None] = []
+        ended = asyncio.Event()
+
+        def done(body: bytes | None) -> None:
+            answers.append(body)
+            if len(answers) < len(numbers):
+                asking.ask(done)
+            else:
+                ended.set()
+
+        asking.ask(done)
+        await ended.wait()
+        assert answers == numbers
+
+    run_asking(owner, ask)
+    assert owner.connections == 1
+
+
+@pytest.mark.parametrize("cut", [9, 50, len(value(b"1")) - 1])
+def test_an_owner_that_ends_in_the_middle_of_an_answer_has_given_none(cut: int) -> None:
+    owner = Owner([value(b"1"), Last(value(b"2")[:cut]), value(b"3")])
+    assert asked(owner, 3) == [b"1", None, b"3"]
+    assert owner.connections == 2
+
+
+def test_what_an_owner_says_unasked_is_no_answer_to_the_next_question() -> None:
+    owner = Owner([value(b"1"), value(b"2")])
+
+    async def ask(asking: Asking) -> None:
+        assert await asking.asked() == b"1"
+        owner.say(value(b"unasked"))
+        await asking.until_let_go()
+        assert await asking.asked() == b"2"
+        assert asking.errors == []
+
+    run_asking(owner, ask)
+    assert owner.connections == 2
+
+
+def test_who_fails_at_an_answer_is_told_of_and_the_next_question_goes_on() -> None:
+    panic = KeyError("who has asked")
+
+    async def ask(asking: Asking) -> None:
+        def fail(_: bytes | None) -> None:
+            raise panic
+
+        assert await asking.asked() == b"1"
+        asking.ask(fail)
+        await asking.until_let_go()
+        assert asking.errors == [panic]
+        assert await asking.asked() == b"3"
+
+    run_asking(Owner([value(b"1"), value(b"2"), value(b"3")]), ask)
+
+
+def tls_of(directory: Path) -> Tls:
+    certificate, key = certificate_of(directory)
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     served.load_cert_chain(certificate, key)
-    knowing = ssl.create_default_context(cafile=str(certificate))
+    return Tls(served, ssl.create_default_context(cafile=str(certificate)))
+
+
+def test_owners_are_asked_over_tls(tmp_path: Path) -> None:
     owner = Owner([value(b"1"), value(b"2")])
-    assert asked(owner, 2, tls=Tls(served, knowing)) == [b"1", b"2"]
+    assert asked(owner, 2, tls=tls_of(tmp_path)) == [b"1", b"2"]
     assert owner.connections == 1
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "orders-0..svc", "x" * 64 + ".svc"])
 def test_who_does_not_listen_or_has_no_address_is_for_the_ordinary_way(host: str) -> None:
-    async def ask() -> bytes | None:
-        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        QuickForwards(None).ask(Forward(HostInfo(host, 1), b""), answer.set_result)
-        return await answer
+    async def ask(asking: Asking) -> None:
+        asking.to = HostInfo(host, 1)
+        assert await asking.asked() is None
 
-    assert asyncio.run(ask()) is None
+    run_asking(Owner([]), ask)
 
 
 def request(key: bytes, more: bytes = b"") -> bytes:
@@ -261,6 +268,81 @@ def test_what_follows_a_question_for_another_process_is_answered_in_order(
             for key in KEYS:  # No answer is waited for.
                 raw.send(request(key))
             assert [raw.answer() for _ in KEYS] == expected
+
+
+def test_questions_that_come_together_are_answered_in_order(instances: list[Served]) -> None:
+    with contextlib.closing(Raw(instances[0].url)) as raw:
+        expected = []
+        for key in KEYS:
+            raw.send(request(key))
+            expected.append(raw.answer())
+        for _ in range(10):
+            raw.send(b"".join(map(request, KEYS)))
+            assert [raw.answer() for _ in KEYS] == expected
+
+
+def test_where_an_answer_fails_who_has_asked_is_let_go_and_nobody_else(
+    instances: list[Served], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        contextlib.closing(Raw(instances[0].url)) as other,
+        contextlib.closing(Raw(instances[0].url)) as raw,
+    ):
+        for key in KEYS:
+            other.send(request(key))
+            expected = other.answer()
+            if b"x-pystreams-owner" in expected:
+                break
+        with monkeypatch.context() as patched:
+            patched.delattr("pystreams.http.connections.forwarded_answer")
+            raw.send(request(key))
+            assert raw.answer() == b""
+        (told,) = [record.exc_info for record in caplog.records if record.name == "asyncio"]
+        assert told is not None
+        assert "forwarded_answer" in str(told[1])
+        other.send(request(key))
+        assert other.answer() == expected
+
+
+def latest(topic: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.table(topic, key_serde=STRING, value_serde=STRING, name="counts")
+    return builder.build()
+
+
+def test_a_large_value_of_another_process_is_answered_whole_to_who_takes_it_slowly(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("large", PARTITIONS)
+    topics.write(topic, [(key.decode(), key.decode() * 150_000, 0) for key in KEYS])
+    with two(broker, latest, topic, tmp_path) as started:
+        wait_until(
+            lambda: all(
+                one.ask(f"/v1/stores/counts/{key.decode()}").status == 200
+                for one in started
+                for key in KEYS
+            ),
+            "all keys, in two processes",
+            told=lambda: str(
+                [
+                    one.ask(f"/v1/stores/counts/{key.decode()}").body[:200]
+                    for one in started
+                    for key in KEYS
+                ]
+            ),
+        )
+        elsewhere = 0
+        for instance in started:
+            with contextlib.closing(Raw(instance.url)) as raw:
+                expected = []
+                for key in KEYS:
+                    raw.send(request(key, ORDINARILY))
+                    expected.append(raw.answer())
+                for key in KEYS:  # The next comes before one is taken.
+                    raw.send(request(key))
+                assert [raw.answer() for _ in KEYS] == expected
+            elsewhere += sum(b"x-pystreams-owner" in answer for answer in expected)
+        assert elsewhere == len(KEYS)
 
 
 def test_a_question_that_was_passed_on_is_answered_by_who_is_asked_or_not_at_all(

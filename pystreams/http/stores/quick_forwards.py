@@ -1,8 +1,8 @@
 """Questions for keys that other processes have, asked on from where a request is read.
 
-Connections stay open for the next question, and keep Python's lock as those of the server do. Only
-a value is passed on. Whatever else comes back (no such key, a partition that has moved, nothing)
-is told as None: the request goes the ordinary way then, where the owner is asked again.
+Connections stay open for the next question, and are read and written as those of the server are.
+Only a value is passed on. Whatever else comes back (no such key, a partition that has moved,
+nothing) is told as None: the request goes the ordinary way then, where the owner is asked again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from pystreams.http.direct_sockets import DirectSockets
 from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.http.lock_keeping_socket import LockKeepingSocket
 from pystreams.runtime.cluster.streams_metadata import HostInfo
@@ -28,7 +29,7 @@ _MAX_CONNECTIONS = 32
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n")
 
 Done = Callable[[bytes | None], None]
-"""Is given the body of the owner's answer, or None."""
+"""Is given the body of the owner's answer, or None. Never raises."""
 
 
 class Forward(NamedTuple):
@@ -47,11 +48,19 @@ class QuickForwards:
     """Asks other processes. Belongs to the thread of the server's event loop.
 
     Args:
+        sockets: Those of the event loop.
         tls: How they are asked over TLS; None asks without.
         timeout_s: How long a question waits for a connection, and again for its answer.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        sockets: DirectSockets,
+        tls: ssl.SSLContext | None,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self._sockets = sockets
         self._tls = tls
         self._timeout_s = timeout_s
         self._owners: dict[HostInfo, _Owner] = {}
@@ -61,7 +70,7 @@ class QuickForwards:
         owner = self._owners.get(forward.owner)
         if owner is None:
             owner = self._owners[forward.owner] = _Owner(
-                forward.owner, self._tls, self._timeout_s, self._let_go
+                forward.owner, self._sockets, self._tls, self._timeout_s, self._let_go
             )
         owner.ask(forward.request, done)
 
@@ -83,6 +92,8 @@ class QuickForwards:
 
 class _Question:
     """What is asked, until there is an answer, or none in time."""
+
+    __slots__ = ("done", "gives_up", "request")
 
     def __init__(self, request: bytes, done: Done) -> None:
         self.request = request
@@ -106,11 +117,13 @@ class _Owner:
     def __init__(
         self,
         address: HostInfo,
+        sockets: DirectSockets,
         tls: ssl.SSLContext | None,
         timeout_s: float,
         let_go: Callable[[_Owner], None],
     ) -> None:
         self.address = address
+        self.sockets = sockets
         self.timeout_s = timeout_s
         self._tls = tls
         self._let_go = let_go
@@ -122,6 +135,9 @@ class _Owner:
 
     def ask(self, request: bytes, done: Done) -> None:
         question = _Question(request, done)
+        if self._free and not self._waiting:
+            self._free.pop().ask(question)
+            return
         self._waiting.append(question)
         self._go_on()
         if self._waiting and self._waiting[-1] is question:
@@ -134,7 +150,8 @@ class _Owner:
     def is_free(self, link: _Link) -> None:
         """Take a connection back on which nothing is asked any more."""
         self._free.append(link)
-        self._go_on()
+        if self._waiting:
+            self._go_on()
 
     def lost(self, link: _Link) -> None:
         self._links.discard(link)
@@ -194,7 +211,8 @@ class _Owner:
 
     async def _new_link(self) -> _Link:
         loop, host = asyncio.get_running_loop(), self.address.host
-        keeping = LockKeepingSocket((await _connected_socket(self.address)).detach())
+        connected = await _connected_socket(self.address)
+        keeping = LockKeepingSocket(connected.detach(), self.sockets.calls)
         keeping.setblocking(False)
         _, link = await loop.create_connection(
             lambda: _Link(self),
@@ -233,13 +251,14 @@ class _Link(asyncio.Protocol):
     def __init__(self, owner: _Owner) -> None:
         self._owner = owner
         self._question: _Question | None = None
-        self._read = bytearray()
+        self._received = bytearray()
         self._since_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._loop = asyncio.get_running_loop()
+        self._socket = self._owner.sockets.of(transport, self._read)
         self._owner.opened(self)
         self._look_later()
 
@@ -249,10 +268,10 @@ class _Link(asyncio.Protocol):
         if self._transport.is_closing():
             self._unanswered()
         else:
-            self._transport.write(question.request)
+            self._socket.write(question.request)
 
     def data_received(self, data: bytes) -> None:
-        read = self._read
+        read = self._received
         read += data
         end = read.find(b"\r\n\r\n")
         if end < 0:
@@ -265,7 +284,7 @@ class _Link(asyncio.Protocol):
         if missing is None or missing < 0 or self._question is None:
             self._transport.abort()  # Not what is asked for here.
         elif not missing:
-            self._read = bytearray()
+            self._received = bytearray()
             is_value = head.startswith(b"HTTP/1.1 200 ") and (
                 b"\r\ncontent-type: application/json\r\n" in head
             )
@@ -278,6 +297,7 @@ class _Link(asyncio.Protocol):
             question.done(bytes(read[end + 4 :]) if is_value else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._socket.close()
         self._next_look.cancel()
         self._owner.lost(self)
         self._unanswered()
@@ -285,6 +305,19 @@ class _Link(asyncio.Protocol):
     def close(self) -> None:
         """Close it; what is asked gets no answer."""
         self._transport.abort()
+
+    def _read(self) -> bool:
+        """Read what has come of an answer."""
+        if self._transport.is_closing():
+            return False
+        data = self._socket.read()
+        if not data:
+            return False
+        try:
+            self.data_received(data)
+        except BaseException as error:  # noqa: BLE001 - it is told
+            self._socket.fail(self, error)
+        return True
 
     def _unanswered(self) -> None:
         question, self._question = self._question, None
