@@ -6,7 +6,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,6 +43,10 @@ ValuesNear = Callable[[Any, int, int], Iterable[tuple[int, Any]]]
 
 Reader = Callable[[bytes], Any]
 """Called with bytes; returns what they mean."""
+
+
+HeldEntry = tuple[bytes, bytes, int, Mapping[str, "int | None"]]
+"""(logged key, value, timestamp in ms, times in ms by name that are in neither)."""
 
 
 class StoreEngine(Enum):
@@ -210,6 +214,12 @@ class StoreKind:
     def entry_readers(self, read_key: Reader, read_value: Reader) -> tuple[Reader, Reader]:
         """Return what shows logged keys and values, made of what the spec's serdes read with."""
         return lambda logged: read_key(self.key_in(logged)), read_value
+
+    def held(self, store: Any) -> Iterator[HeldEntry]:
+        """Return what a store holds, deletions left out, of one that has `changelog_records`."""
+        for logged, value, timestamp, _ in store.changelog_records():
+            if value is not None:
+                yield logged or b"", value, timestamp, {}
 
     def record_key_serde(self, key_serde: Serde[Any] | None) -> Serde[Any] | None:
         """Return the serde of what `key_in` returns, given the spec's; None if nobody knows it."""

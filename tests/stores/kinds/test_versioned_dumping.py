@@ -56,6 +56,27 @@ def answers(shop: VersionedHome) -> dict[tuple[Any, ...], Any]:
 @pytest.mark.property
 @pytest.mark.parametrize("engine", list(StoreEngine))
 @settings(deadline=None, max_examples=60)
+@given(before=puts)
+@example(before=[("k", "x", 1), ("k", None, 2), ("k", None, 9), ("k", "yy", 5)])
+def test_its_versions_are_those_that_reads_find(engine: StoreEngine, before: list[Put]) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        shop = opened(Path(home), engine)
+        for put in before:
+            shop.put(*put)
+        shop.commit()
+
+        read = [
+            (key.encode(), found.value.encode(), found.timestamp, found.valid_to)
+            for key in KEYS
+            for found in shop.versions(key)
+        ]
+        assert list(shop.store.stored_versions()) == read
+        shop.store.close()
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("engine", list(StoreEngine))
+@settings(deadline=None, max_examples=60)
 @given(before=puts, later=puts, batch=st.integers(1, 7))
 @example(before=[("k", None, 5)], later=[("k", "x", 3)], batch=1)
 @example(before=[("k", "x", 1), ("k", None, 2), ("k", None, 9)], later=[("k", "yy", 5)], batch=9)

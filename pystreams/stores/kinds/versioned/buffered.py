@@ -37,7 +37,7 @@ from pystreams.stores.dirty_map.changelog import log_to
 from pystreams.stores.dirty_map.restoring import Changes
 from pystreams.stores.dirty_map.write_through import WriteThroughKeyValueStore
 from pystreams.stores.files.metadata import SEGMENT_INTERVAL, pack_long
-from pystreams.stores.kinds.versioned.dump import dumped_versions
+from pystreams.stores.kinds.versioned.dump import dumped_versions, stored_versions
 from pystreams.stores.kinds.versioned.layout import check_layout, first_rows
 from pystreams.stores.kinds.versioned.reader import RowReader, SegmentIndex, Version, VersionReader
 from pystreams.stores.kinds.versioned.restoring import RestoredPut, RestoredRows
@@ -172,10 +172,17 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
-        live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live)
-        return dumped_versions(self, live, self.reader.history_begins())
+        return dumped_versions(self, self._live_segments(), self.reader.history_begins())
+
+    def stored_versions(self) -> Iterator[tuple[bytes, bytes, int, int | None]]:
+        """Return (key, value, timestamp, end; None for the latest) of all committed versions."""
+        return stored_versions(self, self._live_segments())
 
     # Inside
+
+    def _live_segments(self) -> tuple[int, ...]:
+        oldest = self._segments.oldest_live
+        return tuple(number for number in self._index.ids if number >= oldest)
 
     def _write_row(self, stored_key: bytes, row: bytes | None) -> None:
         self.write(stored_key, row, row, 0, NO_RECORD)

@@ -45,9 +45,39 @@ def dumped_versions(
             yield record
 
 
+def stored_versions(
+    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...]
+) -> Iterator[tuple[bytes, bytes, int, int | None]]:
+    """Return (key, value, timestamp, end; None for the latest) of each committed version.
+
+    Key by key, and in order of time.
+
+    Args:
+        segment_ids: Its live segments, ascending.
+    """
+    for key, puts in _puts(buffer, segment_ids):
+        ends = (*(timestamp for timestamp, _ in puts[1:]), None)
+        for (timestamp, value), end in zip(puts, ends, strict=True):
+            if value is not None:
+                yield key, value, timestamp, end
+
+
 def _records(
     buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...], history_begins: int
 ) -> Iterator[ProducedRecord]:
+    for key, puts in _puts(buffer, segment_ids):
+        before: bytes | None = None
+        for timestamp, value in puts:
+            ends_a_version = value is None and before is not None
+            if value is not None or ends_a_version or timestamp >= history_begins:
+                yield key, value, timestamp, ()
+            before = value
+
+
+def _puts(
+    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...]
+) -> Iterator[tuple[bytes, list[_Put]]]:
+    """Return each key with its versions and deletions, in order of time."""
     walks = [_rows(buffer, segment_id) for segment_id in segment_ids]
     walks.append(_latest(buffer))
     for key, rows in groupby(heapq.merge(*walks, key=itemgetter(0)), key=itemgetter(0)):
@@ -57,12 +87,7 @@ def _records(
                 # An end is a deletion unless a version begins there, which may be in another row.
                 if value is not None or timestamp not in puts:
                     puts[timestamp] = value
-        before: bytes | None = None
-        for timestamp, value in sorted(puts.items(), key=itemgetter(0)):
-            ends_a_version = value is None and before is not None
-            if value is not None or ends_a_version or timestamp >= history_begins:
-                yield key, value, timestamp, ()
-            before = value
+        yield key, sorted(puts.items(), key=itemgetter(0))
 
 
 def _timestamp(record: ProducedRecord) -> int:

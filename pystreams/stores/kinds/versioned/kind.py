@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.record import MAX_TIME
 from pystreams.stores.contracts.queries import MultiVersionedKeyQuery, VersionedKeyQuery
-from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import HeldEntry, Retention, StoreKind, StoreSpec
 from pystreams.stores.kinds.versioned.buffered import (
     BufferedVersionedStore,
     WriteThroughVersionedStore,
@@ -57,6 +57,11 @@ class VersionedKind(StoreKind):
     def form(self, spec: StoreSpec) -> str:
         """Return what stores are for the test driver."""
         return "versioned_key_value_store"
+
+    def held(self, store: Any) -> Iterator[HeldEntry]:
+        """Return all versions with the time in which each is valid, key by key."""
+        for key, value, timestamp, valid_to in store.stored_versions():
+            yield key, value, timestamp, {"timestamp": timestamp, "valid_to": valid_to}
 
     def changelog_defaults(
         self, retention: Retention | None, additional_retention_ms: int

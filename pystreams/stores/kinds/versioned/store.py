@@ -163,6 +163,13 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         """Return changelog records that restore all committed versions."""
         return self._versioned.changelog_records()
 
+    def stored_versions(self) -> Iterator[tuple[bytes, bytes, int, int | None]]:
+        """Return (key, value, timestamp, end; None for the latest) of all committed versions.
+
+        Key by key, and in order of time.
+        """
+        return self._versioned.stored_versions()
+
     def read_only(self, isolation_level: IsolationLevel) -> TypedVersionsView[K, V]:
         """Return a view that other threads may read; its serde functions are its own.
 
