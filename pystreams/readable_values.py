@@ -164,12 +164,9 @@ def plain_of_value(value: Any) -> Any:
 
 def text_of_value(value: Any) -> str:
     """Return a value on one line: a text as it is, all others as JSON."""
-    if isinstance(value, float):
-        value = plain_of_value(value)
     if isinstance(value, uuid.UUID):
         return str(value)
-    if isinstance(value, bytes):
-        value = _plain(value)
+    value = plain_of_value(value)
     if not isinstance(value, str):
         return json_of_value(value).decode()
     return value if value.isascii() else _with_escapes(value)

@@ -7,7 +7,7 @@ import pytest
 
 from pystreams import EmitStrategy, StreamsBuilder, StreamsConfig, TimeWindows, Topology
 from pystreams.cli.application.followed_key import FollowedKey
-from pystreams.serdes import INT, STRING
+from pystreams.serdes import BYTES, INT, STRING
 from pystreams.testing import TopologyTestDriver, TraceEvent
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -74,6 +74,17 @@ def test_a_record_that_gets_such_a_key_on_its_way_is_shown_from_the_repartition_
     assert names[1][0] == "KSTREAM-SOURCE"
     assert names[1][-1] == "counts"
     assert names[2] == []
+
+
+def test_bytes_that_are_no_text_are_given_as_they_are_shown() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=BYTES, value_serde=STRING).to("out", key_serde=BYTES)
+    plan = TopologyPlan(builder.build(), "app")
+
+    followed = FollowedKey(plan, CONFIG, '{"base64": "AP8="}', ["in"])
+
+    assert followed.takes("in", b"\x00\xff")
+    assert not followed.takes("in", b'{"base64": "AP8="}')
 
 
 def test_a_key_that_fits_no_topic_is_refused() -> None:

@@ -36,6 +36,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "half": ("a\ud800", "a\ud800"),
     "inside": ({"n": [2**64]}, {"n": [2**64]}),
     "round": (ROUND, [1, "[1, [...]]"]),
+    "bytes": (b"\x00\xff", {"base64": "AP8="}),
+    "text": (b"AP8=", "AP8="),
     "usual": ({"n": 1}, {"n": 1}),
 }
 """What is kept, and what is answered."""
@@ -98,7 +100,11 @@ def test_a_value_that_raises_when_it_is_told_is_a_problem_whatever_was_asked_bef
 
 def test_each_key_that_a_range_shows_can_be_asked_for(application: Served) -> None:
     with Client(application.url) as client:
-        for store, count in (("by-json", len(JSON_KEYS)), ("by-number", 1), ("values", 6)):
+        for store, count in (
+            ("by-json", len(JSON_KEYS)),
+            ("by-number", 1),
+            ("values", len(VALUES)),
+        ):
             shown = [entry["key"] for entry in client.range(store)]
             found = [client.get(store, key, as_shown=True) for key in shown]
 

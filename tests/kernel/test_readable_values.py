@@ -127,6 +127,7 @@ def test_a_text_is_shown_as_it_is_and_all_else_as_json() -> None:
     assert text_of_value('say "hi"') == 'say "hi"'
     assert text_of_value({"a": 1}) == '{"a":1}'
     assert text_of_value(uuid.UUID(A_UUID)) == A_UUID
+    assert (text_of_value(b"AP8="), text_of_value(b"\x00\xff")) == ("AP8=", '{"base64":"AP8="}')
 
 
 OWN_TEXT: Serde[str] = serde_of(str.encode, bytes.decode, "own text")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pystreams.cli.application.topic_serdes import serdes_of_topic
-from pystreams.readable_values import bytes_of_text
+from pystreams.readable_keys import bytes_of_key
 from pystreams.testing.trace import Hop, StateChange, TraceEvent
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 
@@ -49,7 +49,7 @@ class FollowedKey:
         for topic in (*topics, *plan.repartition_topics()):
             serde = serdes_of_topic(plan, config, topic).key
             try:
-                self._bytes[topic] = bytes_of_text(key, serde, topic)
+                self._bytes[topic] = bytes_of_key(key, serde, topic)
             except ValueError as error:
                 refused.append(f"topic {topic!r}: {error}")
                 continue

@@ -102,7 +102,7 @@ class JsonLines:
 
 def json_line(kind: str, told: Mapping[str, Any]) -> None:
     """Write a JSON object with what is told under its kind."""
-    click.echo(json_of_value({kind: told}))
+    click.echo(json_of_value({kind: {name: plain_of_value(part) for name, part in told.items()}}))
 
 
 def show_counts(written: Mapping[str, int]) -> None:

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from pystreams.http.api_description.parameters import MAX_LIMIT
 from pystreams.http.responses import RequestError
-from pystreams.http.stores.byte_keys import shown_key
+from pystreams.readable_keys import shown_key
+from pystreams.readable_values import plain_of_value
 from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.stores.contracts.key_value import ValueAndTimestamp
 from pystreams.stores.contracts.position import Position
@@ -136,10 +137,11 @@ def _where(number: int | None, result: QueryResult[Any]) -> dict[str, Any]:
 
 def _fields(value: Any) -> dict[str, Any]:
     if isinstance(value, ValueAndTimestamp):
-        return {"value": value.value, "timestamp": value.timestamp}
+        return {"value": plain_of_value(value.value), "timestamp": value.timestamp}
     if isinstance(value, VersionedRecord):
-        return {"value": value.value, "timestamp": value.timestamp, "valid_to": value.valid_to}
-    return {"value": value}
+        plain = plain_of_value(value.value)
+        return {"value": plain, "timestamp": value.timestamp, "valid_to": value.valid_to}
+    return {"value": plain_of_value(value)}
 
 
 def _entries(spec: StoreSpec, query: Query[Any], found: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -19,9 +19,10 @@ from starlette.datastructures import QueryParams
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.http.api_description.parameters import ALWAYS, DEFAULT_LIMIT, MAX_LIMIT, MAX_NUMBER
 from pystreams.http.responses import RequestError
-from pystreams.http.stores.byte_keys import bytes_in, utf8
+from pystreams.http.stores.byte_keys import utf8
 from pystreams.ids import TopicPartition
-from pystreams.readable_values import bytes_of_json, bytes_of_text
+from pystreams.readable_keys import bytes_of_key
+from pystreams.readable_values import bytes_of_json
 from pystreams.serdes import BYTES, STRING, Serde
 from pystreams.stores.contracts.position import Position, PositionBound
 from pystreams.stores.contracts.queries import (
@@ -184,7 +185,7 @@ def _refuse_unknown(spec: StoreSpec, given: QueryParams, known: Any) -> None:
 
 def _bytes_of_key(text: str, serde: Serde[Any]) -> bytes:
     try:
-        return bytes_in(text) if serde is BYTES else bytes_of_text(utf8(text, serde), serde, "")
+        return bytes_of_key(text if serde is BYTES else utf8(text, serde), serde, "")
     except ValueError as error:
         raise RequestError(400, f"the key {error}{_as_json(text, serde)}") from error
 

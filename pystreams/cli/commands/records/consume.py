@@ -79,9 +79,9 @@ def consume(
     It prints the committed records that the topic holds, from the first to the end it has now, and
     ends; --follow waits for more. Partitions come one beside the other, each in its order. A line
     is a record: its key, a tab, its value; only the value where the key is null; "null" for a
-    tombstone. It joins no group and commits nothing. With --json headers are pairs in their order,
-    bytes that are no text {"base64": "..."}, and numbers that JSON has not "NaN" or "Infinity"; a
-    "value_base64" tells a null of JSON from a tombstone.
+    tombstone. Bytes that are no text are {"base64": "..."}, and numbers that JSON has not "NaN" or
+    "Infinity". It joins no group and commits nothing. With --json headers are pairs in their order;
+    a "value_base64" tells a null of JSON from a tombstone.
 
     \b
     Exit codes:
