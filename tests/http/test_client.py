@@ -141,11 +141,13 @@ def test_the_command_prints_lines_of_json(filed: Served) -> None:
     of_key = run.invoke(pystreams, ["query", filed.url, "counts", "a"])
     of_range = run.invoke(pystreams, ["query", filed.url, "counts", "--from", "b", "--to", "c"])
     none = run.invoke(pystreams, ["query", filed.url, "counts", "nobody"])
+    negative = run.invoke(pystreams, ["query", filed.url, "by-length", "-7"])
 
     assert json.loads(of_key.output)["value"] == 4
     entries = [json.loads(line) for line in of_range.output.splitlines()]
     assert sorted(entry["key"] for entry in entries) == ["b", "c"]
     assert (none.exit_code, none.output) == (1, "Error: store 'counts' has no key 'nobody'\n")
+    assert negative.output == "Error: store 'by-length' has no key '-7'\n"
     both = run.invoke(pystreams, ["query", filed.url, "counts", "a", "--from", "b"])
     assert both.exit_code == 2
 

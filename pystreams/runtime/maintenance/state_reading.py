@@ -7,7 +7,7 @@ each store: RocksDB's write buffers, and what is not committed, are in that proc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
+from pystreams.exception_texts import exception_text
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.state_directory import GLOBAL
@@ -22,6 +23,7 @@ from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.serdes import Serde, readers_deserializer
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.position import Position
+from pystreams.stores.contracts.spec import HeldEntry, Reader
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.inspection import opened_copy
 from pystreams.stores.engines.rocksdb.metadata import read_metadata_of_copy
@@ -97,17 +99,36 @@ class StoredEntry(NamedTuple):
     Attributes:
         key: Its key; bytes where the store's keys are no user's; of what an outer join holds back
             with its time and side.
-        times: The times (ms) in its key, by name: a window's, a session's.
+        times: The times (ms) in its key, by name: a window's, a session's. Of a version `timestamp`
+            and `valid_to`, from when and until when it is valid; that is None of the latest.
         value: Its value, likewise; of what an outer join holds back a list.
-        timestamp: The time (ms) of the record that wrote it, None where the store does not keep it;
-            since when a version is valid.
+        timestamp: The time (ms) of the record that wrote it, None where the store does not keep it.
     """
 
     task_id: TaskId
     key: Any
-    times: dict[str, int]
+    times: Mapping[str, int | None]
     value: Any
     timestamp: int | None
+
+
+class UnreadEntry(NamedTuple):
+    """One entry of a store that its serdes can't read.
+
+    Attributes:
+        key: As in `StoredEntry`; the record's key in bytes where that is what can't be read.
+        times: Likewise.
+        part: What can't be read: "key" or "value".
+        serde: By which it can't; None if it is none of the user's.
+        reason: Why.
+    """
+
+    task_id: TaskId
+    key: Any
+    times: Mapping[str, int | None]
+    part: str
+    serde: Serde[Any] | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +239,10 @@ class StateReader:
         self._serdes = spec.filled_serdes(config.default_key_serde, config.default_value_serde)
         self.key_serde = spec.kind.record_key_serde(self._serdes[0])
 
-    def entries(self, key: bytes | None = None) -> Iterator[StoredEntry]:
+    def entries(self, key: bytes | None = None) -> Iterator[StoredEntry | UnreadEntry]:
         """Give the entries, task by task, in the order of the store's own keys.
+
+        Deletions are none; of a key that is deleted since there may be versions, which have ended.
 
         Args:
             key: Only those of a key, in the bytes of its serde; None for all.
@@ -228,18 +251,13 @@ class StateReader:
             StateStoreError: The store can't be read, or is of another kind than the topology's.
         """
         spec = self._builder.spec
-        has_times = spec.engine_timestamped or spec.kind.keeps_timestamps
-        read_key, read_value = spec.kind.entry_readers(
-            *(_reader(serde, self._topic) for serde in self._serdes)
-        )
+        readers = spec.kind.entry_readers(*(_reader(serde, self._topic) for serde in self._serdes))
         for stored in self._stores:
             with self._opened(stored) as store:
-                for logged, value, timestamp, _ in store.changelog_records():
-                    found, times = spec.parts_of_key(logged or b"")
-                    if value is not None and (key is None or key == found):
-                        entry = read_key(logged or b""), times, read_value(value)
-                        written = timestamp if has_times else None
-                        yield StoredEntry(stored.task_id, *entry, written)
+                for held in spec.kind.held(store):
+                    found, times = spec.parts_of_key(held[0])
+                    if key is None or key == found:
+                        yield self._read(stored.task_id, held, times, readers)
 
     def flushed(self) -> Iterator[FlushedStore]:
         """Give what the store holds in each task, and how far that goes, of the same moment.
@@ -260,6 +278,28 @@ class StateReader:
                     changelog,
                     -1 if offset is None else offset,
                 )
+
+    def _read(
+        self,
+        task_id: TaskId,
+        held: HeldEntry,
+        times: Mapping[str, int | None],
+        readers: tuple[Reader, Reader],
+    ) -> StoredEntry | UnreadEntry:
+        spec = self._builder.spec
+        logged, stored_value, timestamp, times_beside = held
+        times = {**times, **times_beside}
+        read_key, read_value = readers
+        key: Any = spec.kind.key_in(logged)
+        part, serde = "key", self._serdes[0]
+        try:
+            key = read_key(logged)
+            part, serde = "value", self._serdes[1]
+            value = read_value(stored_value)
+        except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
+            return UnreadEntry(task_id, key, times, part, serde, exception_text(error))
+        has_timestamp = spec.engine_timestamped or spec.kind.keeps_timestamps
+        return StoredEntry(task_id, key, times, value, timestamp if has_timestamp else None)
 
     def _opened(self, stored: StoreOnDisk) -> AbstractContextManager[StateStore]:
         """Return what opens a copy of a store; see `opened_copy`."""

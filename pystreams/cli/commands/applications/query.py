@@ -11,6 +11,7 @@ import click
 
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.http import token_in
+from pystreams.cli.options.negative_numbers import CommandOfKeys
 from pystreams.cli.options.times import time_ms
 from pystreams.errors import StreamsError
 from pystreams.kernel.clock import SystemClock
@@ -22,7 +23,7 @@ _TIMES = frozenset({"as_of", "time_from", "time_to"})
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(cls=CommandOfKeys)
 @click.argument("url")
 @click.argument("store")
 @click.argument("key", required=False)
@@ -55,7 +56,8 @@ def query(
     """Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.
 
     Each entry is a line of JSON. Any process of the application answers for all of them. Keys that
-    are bytes and no text are given as they are shown: {"base64": "..."}.
+    are bytes and no text are given as they are shown: {"base64": "..."}. A KEY that begins with -
+    and is no number comes last, behind --.
     """
     from pystreams.client import Client
 

@@ -14,13 +14,21 @@ import click
 from pystreams.cli.application.configuration import local_configuration
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.times import told_time
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
+from pystreams.cli.options.groups import ApplicationOptions, configuration_options, grouped
+from pystreams.cli.options.negative_numbers import CommandOfKeys
+from pystreams.cli.plain_text import in_one_line
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 
 if TYPE_CHECKING:
-    from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry, StoreOnDisk
+    from pystreams.runtime.maintenance.state_reading import (
+        StateReader,
+        StoredEntry,
+        StoreOnDisk,
+        UnreadEntry,
+    )
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 _DAMAGE_CURE = (
@@ -41,7 +49,7 @@ def state() -> None:
     \b
     Exit codes:
       0    done
-      1    there are no stores, or one can't be read or is damaged
+      1    there are no stores, nothing of a key, or something can't be read or is damaged
       2    wrong usage, configuration or topology
       70   a bug in pystreams
     """
@@ -159,68 +167,110 @@ def _errors_told() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """With which topology a store is read, and how it is shown."""
+class _Shown:
+    """How entries are shown, and how many at most."""
 
-    topology: str
-    config_file: Path | None
     as_json: bool
     limit: int | None
 
 
-_reading = grouped(
-    "reading",
-    _Reading,
-    click.option(
-        "--topology",
-        required=True,
-        metavar="FILE|MODULE:ATTRIBUTE",
-        help="The topology the store is of: it knows serdes and kind.",
-    ),
-    config_file_option,
+_shown = grouped(
+    "shown",
+    _Shown,
     click.option("--json", "as_json", is_flag=True, help="Print each entry as a JSON object."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N entries."),
 )
+_topology = click.option(
+    "--topology",
+    required=True,
+    metavar="FILE|MODULE:ATTRIBUTE",
+    help="The topology the store is of: it knows serdes and kind.",
+)
 
 
-@state.command()
+@state.command(cls=CommandOfKeys)
 @_directory
 @click.argument("store")
 @click.argument("key")
-@_reading
+@_shown
+@_topology
+@configuration_options
 @click.pass_context
-def get(ctx: click.Context, *, directory: Path, store: str, key: str, reading: _Reading) -> None:
+def get(
+    ctx: click.Context,
+    *,
+    directory: Path,
+    store: str,
+    key: str,
+    shown: _Shown,
+    application: ApplicationOptions,
+) -> None:
     """Print what STORE has of KEY: its value, windows, sessions or versions.
 
-    KEY is written as `pystreams produce` takes it. The exit code is 1 where there is nothing. It
-    reads the whole store.
+    KEY is written as `pystreams produce` takes it; bytes that are no text as they are shown:
+    {"base64": "..."}. One that begins with - and is no number comes last, behind --. It reads the
+    whole store.
+
+    A line has the key, the times of its window or version (ms), the value. A version is valid from
+    the first of its times until the second, which is null of the latest. The exit code is 1 where
+    there is nothing; of a versioned store also where the key was deleted: what it was before that
+    is printed, and when it was deleted told. Entries that can't be read are told of likewise.
 
     \b
-    Example:
+    Examples:
       pystreams state get /var/lib/pystreams word-counts sea --topology topology.py
+      pystreams state get ./state prices 4711 --topology shop.py -c default.key.serde=long
     """
-    from pystreams.readable_values import bytes_of_text
+    from pystreams.readable_keys import bytes_of_key
 
     configure_logging("warning", "auto")
     with _errors_told():
-        reader = _reader(directory, store, reading)
+        reader = _reader(directory, store, application)
         if reader.key_serde is None:
-            raise click.UsageError(f"store {store!r} has no keys of yours: use `state scan`")
+            raise click.UsageError(
+                f"store {store!r} has no key serde: set default.key.serde (-c, --config), or "
+                "use `state scan` where its keys are none of yours"
+            )
         try:
-            wanted = bytes_of_text(key, reader.key_serde, store)
+            wanted = bytes_of_key(key, reader.key_serde, store)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
-        if not _show(reader.entries(wanted), reading):
-            click.echo(f"store {store!r} has nothing of {key!r}", err=True)
-            ctx.exit(ExitCode.FAILED)
+        entries = list(reader.entries(wanted))
+        are_read = _show(entries[: shown.limit], shown, application)
+    if not entries:
+        asked = f"{key!r}, as {reader.key_serde!r} writes it"
+        click.echo(f"store {store!r} has nothing of {asked}", err=True)
+        ctx.exit(ExitCode.FAILED)
+    ends = [entry.times.get("valid_to") for entry in entries]
+    if None not in ends:
+        deleted_ms = max(end for end in ends if end is not None)
+        at = f"{deleted_ms} ({told_time(deleted_ms)})"
+        click.echo(f"{key!r} was deleted at {at}: store {store!r} has it no more", err=True)
+        ctx.exit(ExitCode.FAILED)
+    if not are_read:
+        ctx.exit(ExitCode.FAILED)
 
 
 @state.command()
 @_directory
 @click.argument("store")
-@_reading
-def scan(*, directory: Path, store: str, reading: _Reading) -> None:
-    """Print all entries of STORE, task by task: key, times of its window, value.
+@_shown
+@_topology
+@configuration_options
+@click.pass_context
+def scan(
+    ctx: click.Context,
+    *,
+    directory: Path,
+    store: str,
+    shown: _Shown,
+    application: ApplicationOptions,
+) -> None:
+    """Print all entries of STORE, task by task: key, times of its window or version, value.
+
+    Times are in ms. A version is valid from the first until the second, which is null of the latest
+    of a key; a key that was deleted has no such version. Bytes that are no text are {"base64":
+    "..."}. Entries that can't be read are told of on standard error, and the exit code is 1.
 
     \b
     Examples:
@@ -229,10 +279,12 @@ def scan(*, directory: Path, store: str, reading: _Reading) -> None:
     """
     configure_logging("warning", "auto")
     with _errors_told():
-        _show(_reader(directory, store, reading).entries(), reading)
+        entries = _reader(directory, store, application).entries()
+        if not _show(itertools.islice(entries, shown.limit), shown, application):
+            ctx.exit(ExitCode.FAILED)
 
 
-def _reader(directory: Path, store: str, reading: _Reading) -> StateReader:
+def _reader(directory: Path, store: str, options: ApplicationOptions) -> StateReader:
     """Return what reads a store.
 
     Raises:
@@ -248,25 +300,58 @@ def _reader(directory: Path, store: str, reading: _Reading) -> StateReader:
             f"{directory} has several applications ({', '.join(applications)}): name the directory "
             f"of one, as {directory / applications[0]}"
         )
-    options = ApplicationOptions(topology=reading.topology, config_file=reading.config_file)
-    loaded = load_topology(reading.topology)
+    loaded = load_topology(options.topology)
     config = local_configuration(options, loaded, applications[0])
     return StateReader(TopologyPlan(loaded.topology, applications[0]), config, stores, store)
 
 
-def _show(entries: Iterable[StoredEntry], reading: _Reading) -> int:
-    """Print entries; return how many."""
-    from pystreams.readable_values import json_of_value, text_of_value
+def _show(
+    entries: Iterable[StoredEntry | UnreadEntry], shown: _Shown, application: ApplicationOptions
+) -> bool:
+    """Print entries, and tell of those that can't be read; return whether all could be."""
+    from pystreams.runtime.maintenance.state_reading import StoredEntry
 
-    count = 0
-    for entry in itertools.islice(entries, reading.limit):
-        count += 1
-        if reading.as_json:
-            told = {"task": entry.task_id.logged, "key": entry.key, **entry.times}
-            told |= {"value": entry.value, "timestamp": entry.timestamp}
-            click.echo(json_of_value(told))
+    unread = 0
+    for entry in entries:
+        if isinstance(entry, StoredEntry):
+            click.echo(_json_line(entry) if shown.as_json else _text_line(entry))
         else:
-            click.echo(
-                "\t".join(map(text_of_value, (entry.key, *entry.times.values(), entry.value)))
-            )
-    return count
+            unread += 1
+            click.echo(_told_unread(entry), err=True)
+    if unread:
+        click.echo(
+            f"{unread:,} could not be read. Read them with the serdes that wrote them: are they "
+            f"those of {application.topology}, and default serdes those of -c and --config?",
+            err=True,
+        )
+    return not unread
+
+
+def _json_line(entry: StoredEntry) -> bytes:
+    from pystreams.readable_keys import shown_key
+    from pystreams.readable_values import json_of_value, plain_of_value
+
+    told = {"task": entry.task_id.logged, "key": shown_key(entry.key), **entry.times}
+    return json_of_value(
+        told | {"value": plain_of_value(entry.value), "timestamp": entry.timestamp}
+    )
+
+
+def _text_line(entry: StoredEntry) -> str:
+    from pystreams.readable_keys import shown_key
+    from pystreams.readable_values import text_of_value
+
+    return "\t".join(map(text_of_value, (shown_key(entry.key), *entry.times.values(), entry.value)))
+
+
+def _told_unread(entry: UnreadEntry) -> str:
+    from pystreams.readable_keys import shown_key
+    from pystreams.readable_values import json_of_value
+
+    key = json_of_value(shown_key(entry.key)).decode()
+    times = "".join(f", {name} {time}" for name, time in entry.times.items() if time is not None)
+    by = "" if entry.serde is None else f" by {entry.serde!r}"
+    return (
+        f"{entry.task_id.logged}, key {key}{times}: its {entry.part} can't be read{by}: "
+        f"{in_one_line(entry.reason)}"
+    )
