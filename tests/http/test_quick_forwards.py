@@ -223,21 +223,28 @@ def request(key: bytes, more: bytes = b"") -> bytes:
     return b"GET /v1/stores/counts/%b HTTP/1.1\r\n%b%b\r\n" % (key, HOST, more)
 
 
+def wait_until_both_have_keys(instances: list[Served]) -> None:
+    """Wait until all keys are there, some in each instance."""
+    last: list[bytes] = []
+
+    def all_there() -> bool:
+        answers = [
+            one.ask(f"/v1/stores/counts/{key.decode()}") for one in instances for key in KEYS
+        ]
+        last[:] = [answer.body[:200] for answer in answers]
+        owners = {answer.headers["x-pystreams-owner"] for answer in answers}
+        return len(owners) == 3 and all(answer.status == 200 for answer in answers)
+
+    wait_until(all_there, "all keys, in two processes", told=lambda: f"{last}")
+
+
 @pytest.fixture
 def instances(broker: DevelopmentBroker, topics: Topics, tmp_path: Path) -> Iterator[list[Served]]:
     """Two instances that each have a part of the keys, and know of each other."""
     topic = topics.make("forwarded", PARTITIONS)
     topics.write(topic, [(key.decode(), "x", 0) for key in KEYS])
     with two(broker, counting, topic, tmp_path) as started:
-
-        def all_there() -> bool:
-            answers = [
-                one.ask(f"/v1/stores/counts/{key.decode()}") for one in started for key in KEYS
-            ]
-            owners = {answer.headers["x-pystreams-owner"] for answer in answers}
-            return len(owners) == 3 and all(answer.status == 200 for answer in answers)
-
-        wait_until(all_there, "all keys, in two processes")
+        wait_until_both_have_keys(started)
         yield started
 
 
@@ -316,21 +323,7 @@ def test_a_large_value_of_another_process_is_answered_whole_to_who_takes_it_slow
     topic = topics.make("large", PARTITIONS)
     topics.write(topic, [(key.decode(), key.decode() * 150_000, 0) for key in KEYS])
     with two(broker, latest, topic, tmp_path) as started:
-        wait_until(
-            lambda: all(
-                one.ask(f"/v1/stores/counts/{key.decode()}").status == 200
-                for one in started
-                for key in KEYS
-            ),
-            "all keys, in two processes",
-            told=lambda: str(
-                [
-                    one.ask(f"/v1/stores/counts/{key.decode()}").body[:200]
-                    for one in started
-                    for key in KEYS
-                ]
-            ),
-        )
+        wait_until_both_have_keys(started)
         elsewhere = 0
         for instance in started:
             with contextlib.closing(Raw(instance.url)) as raw:
