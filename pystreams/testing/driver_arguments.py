@@ -8,6 +8,7 @@ from pystreams.errors import TopologyError
 from pystreams.record import ProducedRecord
 from pystreams.topology.contracts.record_parts import checked_headers, checked_time
 from pystreams.topology.graph.declaration_checks import check_values
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def checked_advance(where: str, advance_ms: Any) -> int:
@@ -36,6 +37,17 @@ def check_serdes(where: str, **serdes: object) -> None:
                 f"{where} needs a {name}, whoever writes or reads it: serdes.BYTES where all are "
                 "None"
             )
+
+
+def check_is_read(plan: TopologyPlan, topic: str) -> None:
+    """Refuse a topic that a topology does not read.
+
+    Raises:
+        TopologyError: It does not; names those that it reads.
+    """
+    if plan.source_of_topic(topic) is None:
+        read = ", ".join((*plan.source_topics(), *plan.global_topics()))
+        raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {read}")
 
 
 def checked_record(

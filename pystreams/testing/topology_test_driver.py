@@ -25,9 +25,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
-from pystreams.errors import StreamsError, TopologyError
+from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
+from pystreams.record import ConsumedMessage, Headers, OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
@@ -39,7 +39,7 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_arguments import checked_advance, checked_record
+from pystreams.testing.driver_arguments import check_is_read, checked_advance, checked_record
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -166,16 +166,7 @@ class TopologyTestDriver:
             StreamsError: The driver was closed.
         """
         record = checked_record(topic, key, value, timestamp, headers)
-        if self._closed:
-            raise StreamsError(f"a record for {topic!r} comes too late: the driver was closed")
-        if topic in self._plan.global_topics():
-            self._fill(topic, record)
-            return
-        if self._plan.source_of_topic(topic) is None:
-            read = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
-            raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {read}")
-        self._enqueue(topic, record)
-        self._run()
+        self._pipe(TopicPartition(topic, 0), self._next_message(topic, record))
 
     def produced_topic_names(self) -> set[str]:
         """Return the topics anything was written to, internal ones by their real names."""
@@ -290,6 +281,18 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ inside
 
+    def _pipe(self, partition: TopicPartition, message: ConsumedMessage) -> None:
+        """Process a record, which may be of any partition, and all that follows from it."""
+        topic = partition.topic
+        if self._closed:
+            raise StreamsError(f"a record for {topic!r} comes too late: the driver was closed")
+        if topic in self._plan.global_topics():
+            self._fill(partition, message)
+            return
+        check_is_read(self._plan, topic)
+        self._enqueue(partition, message)
+        self._run()
+
     def _fill_nothing(self) -> GlobalTask:
         """Open the global stores."""
         settings = global_task_settings(self._config, self._settings())
@@ -298,11 +301,11 @@ class TopologyTestDriver:
         task.start(self._now_ms)
         return task
 
-    def _fill(self, topic: str, record: ProducedRecord) -> None:
+    def _fill(self, partition: TopicPartition, message: ConsumedMessage) -> None:
         """Let a global store have one more record of its topic."""
         assert self._global_task is not None, "there are global stores"
-        message = self._next_message(topic, record)
-        self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
+        self._global_task.take_partitions({partition.topic: partition.partition + 1})
+        self._global_task.process(partition, [message], self._now_ms)
         self._capture_all(self._global_task.outputs())
 
     def _begin(self, subtopology: Subtopology) -> None:
@@ -334,18 +337,15 @@ class TopologyTestDriver:
         )
 
     def _next_message(self, topic: str, record: ProducedRecord) -> StaticMessage:
-        key, value, timestamp, headers = record
         offset = self._offsets.get(topic, 0)
         self._offsets[topic] = offset + 1
-        return StaticMessage(topic, 0, offset, key, value, timestamp, headers)
+        return StaticMessage(topic, 0, offset, *record)
 
-    def _enqueue(self, topic: str, record: ProducedRecord) -> None:
-        message = self._next_message(topic, record)
-        part = self._plan.subtopology_of_topic(topic)
+    def _enqueue(self, partition: TopicPartition, message: ConsumedMessage) -> None:
+        part = self._plan.subtopology_of_topic(partition.topic)
         assert part is not None, "only topics the topology reads are enqueued"
         task = self._tasks[self._plan.subtopologies.index(part)]
         task.time.go_on(self._now_ms)
-        partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])
         self._capture_all(task.outputs())
@@ -380,20 +380,20 @@ class TopologyTestDriver:
                 self._capture(output)
 
     def _capture(self, output: OutputBuffer) -> None:
-        records = list(output.records)
+        topic, records = output.topic, list(output.records)
         output.records.clear()
         if self._tracer is not None:
-            self._tracer.left(output.topic, records)
-        output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
-        self._produced.setdefault(output.topic, []).extend(records)
-        take = self._reader_of(output.topic)
+            self._tracer.left(topic, records)
+        output.last_offset = self._offsets.get(topic, 0) + len(records) - 1
+        self._produced.setdefault(topic, []).extend(records)
+        take = self._reader_of(topic)
         if take is None:
-            self._offsets[output.topic] = output.last_offset + 1
+            self._offsets[topic] = output.last_offset + 1
             return
         for record in records:
-            take(output.topic, record)
+            take(TopicPartition(topic, 0), self._next_message(topic, record))
 
-    def _reader_of(self, topic: str) -> Callable[[str, ProducedRecord], None] | None:
+    def _reader_of(self, topic: str) -> Callable[[TopicPartition, ConsumedMessage], None] | None:
         """Return what takes a record that was written to a topic; None where nothing does."""
         if topic in self._plan.global_topics():
             return self._fill

@@ -201,6 +201,29 @@ class _Driver(TopologyTestDriver):
         self._comes_otherwise = comes_otherwise
         super().__init__(*args, **options)
 
+    def pipe(self, partition: TopicPartition, message: ConsumedMessage) -> None:
+        """Process a record that was read from Kafka; it has its own partition and offset there."""
+        self._pipe(partition, message)
+
+    def go_on_behind(self, spans: Mapping[TopicPartition, Span]) -> None:
+        """Give what is written to topics that are read, too, offsets behind those of the slice.
+
+        It goes to the first partition of its topic, as all that is written here.
+        """
+        self._offsets.update({at.topic: span.end for at, span in spans.items() if not at.partition})
+
+    def begin_stores(self, changelogs: Mapping[str, Sequence[ProducedRecord]]) -> None:
+        """Fill stores as their changelogs would.
+
+        What is restored from a topic is committed with an offset of the topic's first partition,
+        which may have no record in the slice: it has an offset from the start.
+        """
+        for manager in (task.state_manager for task in self._tasks):
+            for topic in filter(manager.is_source, manager.changelogs()):
+                if not changelogs.get(manager.store_of(topic)):
+                    manager.set_offset(topic, 0)
+        self.restore_stores(changelogs)
+
     def begin_with(self, numbers_of_part: Callable[[Subtopology], dict[str, int]]) -> None:
         """Let each task begin with what such tasks have committed with their offsets."""
         for part, task in zip(self._plan.subtopologies, self._tasks, strict=True):
@@ -212,7 +235,7 @@ class _Driver(TopologyTestDriver):
                 committed = {next(iter(task.partitions)): CommittedOffset(0, metadata)}
                 task.start(committed, self._now_ms)
 
-    def _reader_of(self, topic: str) -> Callable[[str, ProducedRecord], None] | None:
+    def _reader_of(self, topic: str) -> Callable[[TopicPartition, ConsumedMessage], None] | None:
         return None if self._comes_otherwise(topic) else super()._reader_of(topic)
 
 
@@ -263,7 +286,8 @@ class Replay:
             trace=self._take,
             comes_otherwise=lambda topic: self._comes_by_itself(read, topic),
         ) as driver:
-            driver.restore_stores(state.changelogs)
+            driver.go_on_behind({**read.spans, **read.global_spans})
+            driver.begin_stores(state.changelogs)
             if state.changelogs:
                 driver.begin_with(partial(read.numbers_at_its_beginning, self._plan))
             for message in self._records(clients, read.global_spans):
@@ -289,7 +313,7 @@ class Replay:
 
     def _begin(self, message: ConsumedMessage) -> None:
         """Take note of the record; what the clock lets go before it is not its own."""
-        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        at = _partition_of(message)
         reader = self._readers.get(at.topic)
         if reader is None:
             reader = self._readers[at.topic] = TopicReader(self._plan, self._config, at.topic)
@@ -300,15 +324,12 @@ class Replay:
         if self._key is not None:
             self._key.takes("", None)
 
-    def _pipe(self, driver: TopologyTestDriver, message: ConsumedMessage) -> None:
-        headers = tuple(message.headers() or ())
-        topic, timestamp = message.topic() or "", message.timestamp()[1]
+    def _pipe(self, driver: _Driver, message: ConsumedMessage) -> None:
+        at = _partition_of(message)
         try:
-            driver.pipe_raw(topic, message.key(), message.value(), timestamp, headers)
+            driver.pipe(at, message)
         except StreamsError as error:
-            raise StreamsError(
-                f"replaying {topic}-{message.partition()}, offset {message.offset()}: {error}"
-            ) from error
+            raise StreamsError(f"replaying {at}, offset {message.offset()}: {error}") from error
 
     def _comes_by_itself(self, read: ReplaySlice, topic: str) -> bool:
         """Return whether what is written to a topic now is read from that topic, too."""
@@ -326,3 +347,7 @@ class Replay:
         if isinstance(event, Written):
             self.counts.written[event.topic] += 1
         self._show(self._present, event)
+
+
+def _partition_of(message: ConsumedMessage) -> TopicPartition:
+    return TopicPartition(message.topic() or "", message.partition() or 0)
