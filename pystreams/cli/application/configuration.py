@@ -12,6 +12,7 @@ import click
 
 from pystreams.cli.application import development_broker
 from pystreams.cli.application.topology_loader import LoadedTopology, load_topology
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.options.groups import ApplicationOptions
 from pystreams.cli.options.values import pair_of
 from pystreams.errors import ConfigError
@@ -23,16 +24,17 @@ _STAND_INS = {"application.id": "describe", "bootstrap.servers": "none:1"}
 
 
 def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, StreamsConfig]:
-    """Import the topology and return it with its configuration.
+    """Import the topology and return it with its configuration; its prints go to standard error.
 
     Raises:
         LoadingError: As `load_topology`.
         TopologyError: The user has built it otherwise than the configuration says.
         StreamsError: As `configuration`.
     """
-    loaded = load_topology(options.topology)
-    config = configuration(options, loaded)
-    return loaded.built_with(config), config
+    with own_output():
+        loaded = load_topology(options.topology)
+        config = configuration(options, loaded)
+        return loaded.built_with(config), config
 
 
 def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> StreamsConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -266,6 +266,7 @@ class Replay:
         self._show, self._key = show, key
         self._present: SourceRecord | None = None
         self._followed: SourceRecord | None = None
+        self._not_shown: OSError | None = None
         self.counts = ReplayCounts(0, 0, Counter())
 
     def run(self, clients: ConfluentClients, read: ReplaySlice, state: InitialState) -> None:
@@ -295,14 +296,15 @@ class Replay:
             for message in chain([first], records):
                 timestamp = message.timestamp()[1]
                 self._begin(message)
-                if timestamp > now_ms:
-                    driver.advance_wall_clock_ms(timestamp - now_ms)
-                    now_ms = timestamp
-                if self._key is None:
-                    self.counts.followed += 1
-                else:
-                    self._key.takes(message.topic() or "", message.key())
-                self._pipe(driver, message)
+                with self._output_errors():
+                    if timestamp > now_ms:
+                        driver.advance_wall_clock_ms(timestamp - now_ms)
+                        now_ms = timestamp
+                    if self._key is None:
+                        self.counts.followed += 1
+                    else:
+                        self._key.takes(message.topic() or "", message.key())
+                    self._pipe(driver, message)
 
     def _records(
         self, clients: ConfluentClients, spans: Mapping[TopicPartition, Span]
@@ -331,6 +333,17 @@ class Replay:
         except StreamsError as error:
             raise StreamsError(f"replaying {at}, offset {message.offset()}: {error}") from error
 
+    @contextmanager
+    def _output_errors(self) -> Iterator[None]:
+        """Raise an error of the output as what it is, also where the topology has met it."""
+        try:
+            yield
+        except StreamsError:
+            if self._not_shown is None:
+                raise
+        if self._not_shown is not None:
+            raise self._not_shown
+
     def _comes_by_itself(self, read: ReplaySlice, topic: str) -> bool:
         """Return whether what is written to a topic now is read from that topic, too."""
         present = self._present
@@ -346,7 +359,12 @@ class Replay:
             self.counts.followed += 1
         if isinstance(event, Written):
             self.counts.written[event.topic] += 1
-        self._show(self._present, event)
+        try:
+            self._show(self._present, event)
+        except OSError as error:
+            # Of another error a handler would be asked: the user's code seems to have failed.
+            self._not_shown = error
+            raise StreamsError("what happens can't be shown") from error
 
 
 def _partition_of(message: ConsumedMessage) -> TopicPartition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 
@@ -41,7 +41,8 @@ Show = Callable[[SourceRecord, TraceEvent], None]
 class HopLines:
     """Shows every event as a line below that of the record that led to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
         self._record: SourceRecord | None = None
 
     def __call__(self, record: SourceRecord, event: TraceEvent) -> None:
@@ -50,8 +51,8 @@ class HopLines:
             self._record = record
             at = click.style(f"{record.partition} offset {record.offset:,}", bold=True)
             time = click.style(_iso(record.timestamp), dim=True)
-            click.echo(f"\n{at}  {time}  {_pair(record.key, record.value)}")
-        click.echo(_line(event, record.timestamp))
+            click.echo(f"\n{at}  {time}  {_pair(record.key, record.value)}", self._output)
+        click.echo(_line(event, record.timestamp), self._output)
 
 
 class FirstWritten:
@@ -81,7 +82,8 @@ class JsonLines:
         limit: Only the first results of each topic, so many; None shows all events.
     """
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, output: TextIO, limit: int | None) -> None:
+        self._output = output
         self._limit = limit
         self._written: dict[str, int] = defaultdict(int)
         self._record: SourceRecord | None = None
@@ -96,13 +98,14 @@ class JsonLines:
             self._record = record
             at = {"topic": record.partition.topic, "partition": record.partition.partition}
             told = {"offset": record.offset, "key": record.key, "value": record.value}
-            json_line("record", {**at, **told, "timestamp": record.timestamp})
-        json_line(*_as_json(event))
+            json_line("record", {**at, **told, "timestamp": record.timestamp}, self._output)
+        json_line(*_as_json(event), self._output)
 
 
-def json_line(kind: str, told: Mapping[str, Any]) -> None:
+def json_line(kind: str, told: Mapping[str, Any], output: TextIO) -> None:
     """Write a JSON object with what is told under its kind."""
-    click.echo(json_of_value({kind: {name: plain_of_value(part) for name, part in told.items()}}))
+    shown = {name: plain_of_value(part) for name, part in told.items()}
+    click.echo(json_of_value({kind: shown}), output)
 
 
 def show_counts(written: Mapping[str, int]) -> None:

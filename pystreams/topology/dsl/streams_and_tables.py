@@ -415,7 +415,8 @@ class KStream(SaysWhatIsMissing, Generic[K, V]):
 
         Args:
             label: What stands in brackets; the name of this stream's node when None.
-            file: Where to write; the standard output when None. Stays open.
+            file: Where to write; the standard output when None (in `pystreams replay`, whose
+                output is its own, the standard error). Stays open.
             mapper: Called with (key, value); returns what stands after the label.
         """
         if mapper is not None:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from pystreams.cli.application.configuration import local_configuration
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.display.times import told_time
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
@@ -224,7 +225,7 @@ def get(
     from pystreams.readable_keys import bytes_of_key
 
     configure_logging("warning", "auto")
-    with _errors_told():
+    with _errors_told(), own_output() as output:
         reader = _reader(directory, store, application)
         if reader.key_serde is None:
             raise click.UsageError(
@@ -236,7 +237,7 @@ def get(
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         entries = list(reader.entries(wanted))
-        are_read = _show(entries[: shown.limit], shown, application)
+        are_read = _show(entries[: shown.limit], shown, application, output)
     if not entries:
         asked = f"{key!r}, as {reader.key_serde!r} writes it"
         click.echo(f"store {store!r} has nothing of {asked}", err=True)
@@ -278,9 +279,9 @@ def scan(
       pystreams state scan ./state/shop/0_1 totals --topology shop.py --json --limit 100
     """
     configure_logging("warning", "auto")
-    with _errors_told():
+    with _errors_told(), own_output() as output:
         entries = _reader(directory, store, application).entries()
-        if not _show(itertools.islice(entries, shown.limit), shown, application):
+        if not _show(itertools.islice(entries, shown.limit), shown, application, output):
             ctx.exit(ExitCode.FAILED)
 
 
@@ -306,7 +307,10 @@ def _reader(directory: Path, store: str, options: ApplicationOptions) -> StateRe
 
 
 def _show(
-    entries: Iterable[StoredEntry | UnreadEntry], shown: _Shown, application: ApplicationOptions
+    entries: Iterable[StoredEntry | UnreadEntry],
+    shown: _Shown,
+    application: ApplicationOptions,
+    output: TextIO,
 ) -> bool:
     """Print entries, and tell of those that can't be read; return whether all could be."""
     from pystreams.runtime.maintenance.state_reading import StoredEntry
@@ -314,7 +318,7 @@ def _show(
     unread = 0
     for entry in entries:
         if isinstance(entry, StoredEntry):
-            click.echo(_json_line(entry) if shown.as_json else _text_line(entry))
+            click.echo(_json_line(entry) if shown.as_json else _text_line(entry), output)
         else:
             unread += 1
             click.echo(_told_unread(entry), err=True)

@@ -11,6 +11,7 @@ import click
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.display.times import told_time
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options
@@ -70,7 +71,8 @@ def status(
         own = {"application.id": group}
         plan = None
         if reference is not None:
-            loaded = load_topology(reference)
+            with own_output():
+                loaded = load_topology(reference)
             plan = TopologyPlan(loaded.topology, group)
             own = {**loaded.config, **own}
         config = configuration_of(application, group, own)

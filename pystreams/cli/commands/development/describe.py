@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from pystreams.cli.application.configuration import is_whole, without_broker
 from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import (
     ApplicationOptions,
@@ -45,7 +44,7 @@ def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
     with streams_errors_as_exit_codes():
-        with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
+        with own_output():
             loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
         start = _Start.of(loaded, config)

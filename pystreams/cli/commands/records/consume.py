@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from pystreams.cli.application.configuration import load_application
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import (
@@ -99,13 +99,13 @@ def consume(
       pystreams consume orders.py orders --json --limit 10 --config production.toml
     """
     configure_logging("warning", "auto")
-    with streams_errors_as_exit_codes():
+    with streams_errors_as_exit_codes(), own_output() as output:
         loaded, config = load_application(application)
         from pystreams.cli.application.topic_serdes import checked_topic
         from pystreams.topology.plan.topology_plan import TopologyPlan
 
         found = checked_topic(TopologyPlan(loaded.topology, config.application_id), config, topic)
-        show = _Printer(found, as_json=as_json)
+        show = _Printer(found, output, as_json=as_json)
         try:
             for message in _messages(config, found, wanted):
                 show(message)
@@ -123,14 +123,14 @@ class _Printer:
         unread: How many could not be.
     """
 
-    def __init__(self, topic: TopologyTopic, *, as_json: bool) -> None:
+    def __init__(self, topic: TopologyTopic, output: TextIO, *, as_json: bool) -> None:
         from pystreams.cli.application.json_lines import line_of
         from pystreams.serdes import seeing_deserializer
 
         self._line = line_of if as_json else _text_line
         self._key = seeing_deserializer(topic.serdes.key, topic.name)
         self._value = seeing_deserializer(topic.serdes.value, topic.name)
-        self._serdes = topic.serdes
+        self._serdes, self._output = topic.serdes, output
         self.unread = 0
 
     def __call__(self, message: ConsumedMessage) -> None:
@@ -144,8 +144,8 @@ class _Printer:
             self.unread += 1
             click.echo(f"{at}: can't be read by {serde!r}: {exception_text(error)}", err=True)
             return
-        sys.stdout.write(self._line(message, key, value) + "\n")
-        sys.stdout.flush()
+        self._output.write(self._line(message, key, value) + "\n")
+        self._output.flush()
 
 
 def _read(

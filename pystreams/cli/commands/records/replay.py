@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from pystreams.cli.application.configuration import load_application
 from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import (
@@ -95,7 +96,8 @@ def replay(
     topic: every node it comes to, every change in a store, every record that would be written,
     under whatever key. Without, how many records it would write to each topic. It reads what is
     committed, joins no group and commits nothing; stores are in memory. The functions of the
-    topology are called as ever: one that sends mails sends them.
+    topology are called as ever: one that sends mails sends them; what they print goes to standard
+    error.
 
     \b
     Exit codes:
@@ -121,22 +123,27 @@ def replay(
         from pystreams.runtime.adapters.client_factory import ConfluentClients
         from pystreams.topology.plan.topology_plan import TopologyPlan
 
-        loaded, config = load_application(application)
-        plan = TopologyPlan(loaded.topology, config.application_id)
-        state = initial_state(wanted.state, plan, config)
-        bounds = _bounds(wanted, state)
-        clients = ConfluentClients(config)
-        # What was created just now may have no leader yet: it is asked again.
-        read = REAL_WAITING.until_answered(lambda: slice_of(clients, plan, wanted.topics, bounds))
-        names = sorted({partition.topic for partition in read.spans})
-        key = None if wanted.key is None else FollowedKey(plan, config, wanted.key, names)
-        _tell_beginning(read, state, plan, as_json=as_json)
-        first = FirstWritten(show)
-        lines = JsonLines(show if key is None else None) if as_json else HopLines()
-        run = Replay(loaded.topology, config, first if key is None and not as_json else lines, key)
-        run.run(clients, read, state)
+        with own_output() as output:
+            loaded, config = load_application(application)
+            plan = TopologyPlan(loaded.topology, config.application_id)
+            state = initial_state(wanted.state, plan, config)
+            bounds = _bounds(wanted, state)
+            clients = ConfluentClients(config)
+            # What was created just now may have no leader yet: it is asked again.
+            read = REAL_WAITING.until_answered(
+                lambda: slice_of(clients, plan, wanted.topics, bounds)
+            )
+            names = sorted({partition.topic for partition in read.spans})
+            key = None if wanted.key is None else FollowedKey(plan, config, wanted.key, names)
+            _tell_beginning(read, state, plan, output, as_json=as_json)
+            first = FirstWritten(show)
+            shown = show if key is None else None
+            lines = JsonLines(output, shown) if as_json else HopLines(output)
+            told = first if key is None and not as_json else lines
+            run = Replay(loaded.topology, config, told, key)
+            run.run(clients, read, state)
         first.show()
-        _tell_end(run.counts, as_json=as_json)
+        _tell_end(run.counts, output, as_json=as_json)
     if not run.counts.followed:
         nothing = (
             f"none of the {run.counts.records:,} records of the slice has key {wanted.key!r}, nor "
@@ -164,28 +171,28 @@ def _bounds(wanted: WhatToReplay, state: InitialState) -> SliceBounds:
 
 
 def _tell_beginning(
-    read: ReplaySlice, state: InitialState, plan: TopologyPlan, *, as_json: bool
+    read: ReplaySlice, state: InitialState, plan: TopologyPlan, output: TextIO, *, as_json: bool
 ) -> None:
     from pystreams.cli.display.replayed import json_line
 
     spans = {str(at): [span.first, span.end] for at, span in sorted(read.spans.items())}
     if as_json:
-        json_line("slice", {"state": state.told, "offsets": spans})
+        json_line("slice", {"state": state.told, "offsets": spans}, output)
     else:
-        click.echo(f"State at the beginning: {state.told}")
+        click.echo(f"State at the beginning: {state.told}", output)
         told = ", ".join(f"{at} [{first:,}, {end:,})" for at, (first, end) in spans.items())
-        click.echo(f"Input: {told}")
+        click.echo(f"Input: {told}", output)
     firsts = {at: span.first for at, span in read.spans.items()}
     for note in (*state.notes(firsts), *read.notes(plan)):
         click.echo(f"Note: {note}", err=True)
 
 
-def _tell_end(counts: ReplayCounts, *, as_json: bool) -> None:
+def _tell_end(counts: ReplayCounts, output: TextIO, *, as_json: bool) -> None:
     from pystreams.cli.display.replayed import json_line, show_counts
 
     if as_json:
         told = {"records": counts.records, "followed": counts.followed}
-        json_line("summary", {**told, "written": dict(sorted(counts.written.items()))})
+        json_line("summary", {**told, "written": dict(sorted(counts.written.items()))}, output)
         return
     click.echo(f"\n{counts.records:,} records replayed, {counts.followed:,} followed")
     if counts.written:
