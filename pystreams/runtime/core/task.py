@@ -83,8 +83,7 @@ class StreamTask:
         self.state_manager = state.manager
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._operators = self._new_context()
-        self.held = self._operators.held
-        recording = settings.stores.recording
+        self.held, recording = self._operators.held, settings.stores.recording
         self.counts = TaskCounts(self.state_manager, self._operators, self._group, recording)
         self._queues = SourceQueues((), self._operators, plan, settings)
         self.views = WeakKeyDictionary[object, object]()
@@ -322,13 +321,15 @@ class StreamTask:
 
     @tells_trouble
     def settle(self) -> None:
-        """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
+        """Let go what operators hold back, waiting for answers, not for a retry; flush caches."""
         began_ms = self._operators.monotonic_ms()
         self.settle_punctuation()
-        self.flush_caches()
-        while self.held and self.held.retry_at_ms is None:
-            self.held.settle()
-            self.flush_caches()
+        self.held.settle()  # First: how often a cache sends a row on is not to hang on answers.
+        self.state_manager.flush_caches()
+        while self.held.settle():
+            self.state_manager.flush_caches()
+        if not self.held:
+            self._operators.origin.flushed()
         self.held.commit_waits(began_ms)
 
     @tells_trouble

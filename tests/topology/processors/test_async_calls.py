@@ -17,6 +17,7 @@ from pystreams import (
     Processor,
     ProcessorContext,
     Record,
+    StoreEngine,
     StreamsBuilder,
     TopologyError,
     serdes,
@@ -63,6 +64,37 @@ def test_before_a_commit_all_answers_have_come() -> None:
 
     assert written(running) == [(str(n).encode(), f"V{n}".encode(), n) for n in range(10)]
     assert not len(running.task.held)
+
+
+def counting_what_was_asked(*, cached_above: bool) -> RunningTask:
+    """A task that asks three times for each record, and counts the answers behind a cache.
+
+    Every second call is answered only when it is waited for.
+    """
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **STRINGS)
+    if cached_above:
+        table = stream.to_table(name="above", store_type=StoreEngine.IN_MEMORY, caching=True)
+        stream = table.to_stream()
+    asked = stream.flat_map_values(lambda value: [value] * 3).map_values_async(upper)
+    counts = asked.group_by_key(**STRINGS).count(
+        name="counts", store_type=StoreEngine.IN_MEMORY, caching=True
+    )
+    counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return RunningTask(builder.build(), cache_enabled=True)
+
+
+@pytest.mark.parametrize("cached_above", [False, True])
+def test_a_row_of_a_cached_table_goes_on_once_a_commit_however_late_answers_come(
+    *, cached_above: bool
+) -> None:
+    running = counting_what_was_asked(cached_above=cached_above)
+    running.run(("k", "v", 0))
+
+    running.task.settle()
+
+    [(_, count, _)] = written(running)
+    assert serdes.LONG.deserializer("out")(count) == 3
 
 
 def test_no_more_calls_are_under_way_than_may_be() -> None:

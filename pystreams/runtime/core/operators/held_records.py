@@ -116,9 +116,18 @@ class HeldRecords:
         if self._holders and len(self):
             self._let_go(lambda holder: holder.go_on())
 
-    def settle(self) -> None:
-        """Send on everything, waiting for it; but not for a time."""
-        self._let_go(lambda holder: holder.settle())
+    def settle(self) -> bool:
+        """Send on everything, waiting for answers; while something waits for a time, for none.
+
+        Returns:
+            Whether there was something, and nothing waits for a time.
+        """
+        if not len(self):
+            return False
+        self.go_on()
+        if self.retry_at_ms is None:
+            self._let_go(lambda holder: holder.settle())
+        return self.retry_at_ms is None
 
     def commit_waits(self, since_ms: int) -> None:
         """Let what is to be called again be over in time for a commit.
