@@ -114,12 +114,17 @@ class GlobalState:
         if self._running is not None:
             self._running.join()
 
-    def local_store(self, spec: StoreSpec) -> LocalStore | None:
-        """Return the reads of a global store; None if it is not one."""
+    def local_store(self, spec: StoreSpec, check: Callable[[], object]) -> LocalStore | None:
+        """Return the reads of a global store; None if it is not one.
+
+        Args:
+            check: Called before each read; raises if the application does not run.
+        """
         if spec.name not in self._plan.topology.global_stores:
             return None
 
         def views() -> list[Any]:
+            check()
             store = self._find(spec.name)
             found = [] if store is None else [store]
             level = IsolationLevel.READ_UNCOMMITTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
@@ -53,11 +54,13 @@ class QueryingClient(DiscoveringClient):
             TopologyError: The topology has no store of that name, or one that is not for reading.
         """
         spec = self._plan.spec_of(name)
-        if (shared := self._global.local_store(spec)) is not None:
+        check = partial(self._check_runs, name)
+        if (shared := self._global.local_store(spec, check)) is not None:
             return shared
         level = isolation_level or self._config.default_state_isolation_level
 
         def views() -> list[Any]:
+            check()
             tasks = [task for task in self._tasks_with(name) if task.state is TaskState.RUNNING]
             found = [task.state_manager.readers_store(name) for task in tasks]
             stores = [store for store in found if store is not None]
@@ -92,17 +95,7 @@ class QueryingClient(DiscoveringClient):
             StoreNotAvailableError: The application was not started, starts, or has stopped.
         """
         spec = self._plan.spec_of(store)
-        topics = self._topics
-        if self._finished.is_set():
-            raise StoreNotAvailableError(
-                f"state store {store!r} can't be asked: the application has stopped, in state "
-                f"{self.state.value}; ask another instance, or make and start a new KafkaStreams"
-            )
-        if topics is None:
-            raise StoreNotAvailableError(
-                f"state store {store!r} can't be asked: the application is {self.state.value}; "
-                "start it, or ask again in a moment"
-            )
+        topics = self._check_runs(store)
         request = StateQueryRequest(
             query,
             spec,
@@ -136,6 +129,24 @@ class QueryingClient(DiscoveringClient):
         return KeyReader(spec, query_of, level, part.id, self._live_task)
 
     # ------------------------------------------------------------------ inside
+
+    def _check_runs(self, store: str) -> TopicManager:
+        """Return the topics of the application, which are known while a store can be asked.
+
+        Raises:
+            StoreNotAvailableError: The application was not started, starts, or has stopped.
+        """
+        if self._finished.is_set():
+            raise StoreNotAvailableError(
+                f"state store {store!r} can't be asked: the application has stopped, in state "
+                f"{self.state.value}; ask another instance, or make and start a new KafkaStreams"
+            )
+        if self._topics is None:
+            raise StoreNotAvailableError(
+                f"state store {store!r} can't be asked: the application is {self.state.value}; "
+                "start it, or ask again in a moment"
+            )
+        return self._topics
 
     def _tasks_with(self, store: str, only: Collection[int] | None = None) -> list[StreamTask]:
         return [
