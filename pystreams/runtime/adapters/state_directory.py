@@ -103,6 +103,20 @@ class StateDirectory:
             self._held.clear()
             self._slot_lock.release()
 
+    def close_copies(self) -> None:
+        """Close what a child process has of the locks by `os.fork`; this process keeps them.
+
+        It waits for no thread: the child has none of those that use this. What it has closed by
+        itself may be something else by now, and is left alone.
+        """
+        copies = [(self._slot_lock, self._process_file(self.slot))]
+        for task_id, (lock, _) in list(self._held.items()):
+            copies.append((lock, self.directory / str(task_id) / LOCK_FILE))
+        for lock, file in copies:
+            with contextlib.suppress(OSError):
+                if lock.is_of(file):
+                    lock.release()
+
     def rename(self, process_id: uuid.UUID) -> None:
         """Take another identity in this run, before anybody was told the one it has.
 

@@ -5,6 +5,7 @@ Waiting and stop signals, listeners, pausing, and removing what it has on the di
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ class EmbeddedClient(ABC):
         self._clock = clock or SystemClock()
         self._dead_letters = DeadLetterCauses(self._clock.now_ms)
         self._started = False
+        self._started_in = 0
         self._finished = threading.Event()
         self._paused = threading.Event()
         self._state_listener: StateListener | None = None
@@ -76,6 +78,8 @@ class EmbeddedClient(ABC):
         Args:
             timeout_s: How long to wait at most (s); None for ever.
         """
+        if self._is_forked:
+            return False
         if timeout_s is not None or threading.current_thread() is not threading.main_thread():
             return self._finished.wait(timeout_s)
         with StopSignals() as signals:
@@ -152,6 +156,11 @@ class EmbeddedClient(ABC):
             raise StateDirectoryError(
                 f"another process has {', '.join(held)} in {directory.directory}: stop it first"
             )
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether a child of the process that started it asks: none of its threads are here."""
+        return self._started and os.getpid() != self._started_in
 
     def _check_not_started(self, method: str) -> None:
         if self._started:

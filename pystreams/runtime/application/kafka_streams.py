@@ -7,6 +7,7 @@ others are stopped, unless the program has it replaced (`ThreadRunner`).
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Mapping
@@ -103,6 +104,7 @@ class KafkaStreams(QueryingClient):
         self._error: StreamsError | None = None
         self._runner: ThreadRunner | None = None
         self._restarts = restarts
+        self._directory: StateDirectory | None = None
 
     @property
     def config(self) -> StreamsConfig:
@@ -146,7 +148,7 @@ class KafkaStreams(QueryingClient):
         config = self._config
         if config.metrics_prometheus_port >= 0:
             self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
-        self._started = True
+        self._started, self._started_in = True, os.getpid()
         try:
             self._watch_program()
             self._begin_listening()
@@ -174,10 +176,17 @@ class KafkaStreams(QueryingClient):
         ends, so that a restart gets its partitions back at once: one whose state directory was
         there when it started, or that has a `group.instance.id` of its own. Others leave.
 
+        A child process (`os.fork`) of the one that has started it closes nothing but its own copies
+        of the locks, and gets False at once: so does `wait` there.
+
         Args:
             timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
             leave_group: True leaves the group, False stays in it where that can be; None as above.
         """
+        if self._is_forked:
+            if self._directory is not None:
+                self._directory.close_copies()
+            return False
         self._stop.set()
         for thread in self._threads:
             thread.stop(leave_group=leave_group)
@@ -242,7 +251,7 @@ class KafkaStreams(QueryingClient):
         config = self._config
         cache_bytes = config.statestore_rocksdb_block_cache_bytes
         MEMORY.configure(cache_bytes, config.statestore_rocksdb_write_buffer_bytes)
-        directory = self._state_directory()
+        self._directory = directory = self._state_directory()
         try:
             earlier = EarlierTopology(directory, self._plan, config)
             earlier.check()
