@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from structlog.testing import capture_logs
 
 from pystreams import (
@@ -193,6 +193,22 @@ def test_topic_created_again_is_told_and_read_anew(scene: Scene) -> None:
         assert filled(restarted) == 1
         assert scene.answers(restarted, "second", 2) == ["p1 other", "p2 None"]
         restarted.stop()
+
+
+def test_partition_that_the_topic_gets_while_the_application_runs_is_read(scene: Scene) -> None:
+    with scene.application.running() as running:
+        filled(running)
+        grown = scene.admin.create_partitions([NewPartitions(scene.people, 5)])
+        grown[scene.people].result(DEADLINE_S)
+        running.wait_for("topic of a global store has new partitions")
+        produce(scene.servers, scene.people, [(b"new", b"in the last")], partition_of=lambda _: 4)
+
+        def met() -> bool:
+            scene.order("later", "new")
+            return "new in the last" in scene.answers(running, "later", 1)
+
+        running.wait_until(met, "the new partition's row met")
+        running.stop()
 
 
 def test_processes_that_share_a_state_directory_have_the_table_each(scene: Scene) -> None:
