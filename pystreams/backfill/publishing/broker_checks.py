@@ -56,7 +56,8 @@ class PublishingChecks:
                 raise PublishingRefusedError(
                     f"topic {topic!r} has {found} partitions, and had {count} in the "
                     f"{self.publication.command}: keys would meet another task's state. Run the "
-                    f"{self.publication.command} again"
+                    f"{self.publication.command} again with another --output directory, or delete "
+                    "this one first"
                 )
         self._check_internal(existing)
 

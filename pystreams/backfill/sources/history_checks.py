@@ -200,6 +200,6 @@ def _wrong_offsets(frame: DataFrame, partition: TopicPartition, *, gaps_allowed:
         )
     return (
         f"{partition} has a gap: offset {found['before']} is followed by {found['offset']}{where}. "
-        "Add the missing records, or allow gaps (gaps_allowed=True) if the topic is compacted or "
-        "written by transactions"
+        "Add the missing records, or allow gaps (--gaps-allowed, gaps_allowed=True) if the topic "
+        "is compacted or written by transactions"
     )

@@ -118,7 +118,7 @@ class Offsets:
             if offset > expected and not self._gaps_allowed:
                 raise StreamsError(
                     f"{partition} has a gap: offset {expected - 1} is followed by {offset}. Add "
-                    "the missing records, or allow gaps (gaps_allowed=True)"
+                    "the missing records, or allow gaps (--gaps-allowed, gaps_allowed=True)"
                 )
             expected = offset + 1
 

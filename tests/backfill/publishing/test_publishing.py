@@ -602,7 +602,9 @@ def test_changed_partition_count_is_refused(arena: Arena) -> None:
     arena.broker.delete_topic("in")
     arena.broker.create_topic("in", 3)
 
-    assert "'in' has 3 partitions, and had 2" in refusal(arena)
+    told = refusal(arena)
+    assert "'in' has 3 partitions, and had 2" in told
+    assert "again with another --output directory, or delete this one first" in told
 
 
 def test_changelog_with_other_records_is_refused(arena: Arena) -> None:
