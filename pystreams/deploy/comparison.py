@@ -12,6 +12,7 @@ read under a kept name had better be what was written there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pystreams.deploy.fingerprint import Facts, Fingerprint
 from pystreams.deploy.serde_rules import told_windows
@@ -31,6 +32,15 @@ _OTHER_NAME = (
     "Put the former name back to keep the rows; or let it start empty: `pystreams reset` or "
     "`pystreams backfill` make it anew of the input. The old {} yours to delete"
 )
+_ANEW_FROM_ITS_TOPIC = (
+    "Stop the application and delete its directory below `global` in the application's state "
+    "directory, on every host: it is read anew from its topic. Or give it another name"
+)
+_ANEW_UNDER_ANOTHER_NAME = (
+    "Give the store another name: it is read whole from its topic before anything is processed, "
+    "and its old directory, below `global` in the application's state directory, is yours to delete"
+)
+"""Of a global store: no rows but those of its topic, which stays as it is."""
 _TOLD_BY_NO_NAME = frozenset(("declared", "subtopology", "partitions"))
 """What does not say which operation a store is of."""
 _DRAIN = "Stop the producers, let the application read to its end (lag 0), then deploy"
@@ -56,6 +66,8 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
             findings = (*_moved(name, before, after), *_differences(before[name], facts))
         elif name in former and not is_empty_at_each_start(facts):
             findings = (*_came_back(former[name], facts), *_differences(former[name], facts))
+        elif _is_global(facts):
+            findings = (Finding(Verdict.FILLED, "it was not there before"),)
         else:
             findings = (Finding(Verdict.NEW, "it was not there before"),)
         yield Judgement("store", name, findings, facts["declared"])
@@ -75,8 +87,21 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
     if is_empty_at_each_start(new):
         yield emptied(old)
         return
-    for rule in RULES:
-        yield from rule(old, new)
+    found = (finding for rule in RULES for finding in rule(old, new))
+    yield from map(_of_global, found) if _is_global(new) else found
+
+
+def _is_global(facts: Facts) -> bool:
+    return facts["subtopology"] is None
+
+
+def _of_global(finding: Finding) -> Finding:
+    """Return a finding with the cure that a store has which is the image of a topic."""
+    if not finding.cure:
+        return finding
+    # Wrong results are refused as long as the name stays, whatever was deleted.
+    wrong = finding.verdict is Verdict.WRONG
+    return replace(finding, cure=_ANEW_UNDER_ANOTHER_NAME if wrong else _ANEW_FROM_ITS_TOPIC)
 
 
 def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Finding]:
@@ -168,12 +193,14 @@ def _came_back(former: Facts, new: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.REBUILT, "an earlier version had it: it is read from its topic")
     elif former["restored_from"] is None and not is_empty_at_each_start(former):
         logged = former["logged"]
-        left, to_delete = ("changelog is", "changelog topic") if logged else ("files are", "files")
+        left = "changelog is" if logged else "files are"
+        to_delete = "its changelog topic, and " if logged else ""
         yield Finding(
             Verdict.UNSURE,
             f"an earlier version had it, the last one had not: where its {left} still there, what "
             "came meanwhile is missing",
-            f"Delete its {to_delete} while the application is stopped, or give it another name",
+            f"Stop the application and delete {to_delete}its directory below each task's, on every "
+            "host, where there is one; or give it another name",
         )
 
 

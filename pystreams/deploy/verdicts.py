@@ -12,6 +12,7 @@ class Verdict(Enum):
     """What becomes of the state, from the best to the worst."""
 
     NEW = "new, starts empty"
+    FILLED = "new, filled from its topic"
     KEPT = "kept"
     REBUILT = "rebuilt from its changelog"
     UNSURE = "kept, and may be wrong"

@@ -108,6 +108,8 @@ config = {{"topology.optimization": "{}", "application.id": "a", "bootstrap.serv
 builder.table("rows", **text, name="table")
 """
 
+GLOBAL = '\nbuilder.global_table("rows", **text, name="table")'
+GLOBAL_OF_NUMBERS = GLOBAL.replace("**text", "key_serde=serdes.STRING, value_serde=serdes.LONG")
 OWN_COUNT = """
 class Counts(Processor):
     def init(self, context):
@@ -558,6 +560,16 @@ PAIRS: dict[str, Pair] = {
     "a table that becomes a global one": Pair(
         'builder.table("rows", **text, name="table")',
         'builder.global_table("rows", **text, name="table")',
+        {"table": Verdict.UNSURE},
+    ),
+    "a global table that was not there before": Pair(
+        COUNT,
+        COUNT + GLOBAL,
+        {"counts": Verdict.KEPT, "table": Verdict.FILLED},
+    ),
+    "a global table of another topic": Pair(
+        GLOBAL,
+        GLOBAL.replace("rows", "others"),
         {"table": Verdict.UNSURE},
     ),
     "an inner join that becomes a left join": Pair(

@@ -13,6 +13,8 @@ from tests.deploy.pairs import (
     BEHIND_ANOTHER,
     BY_FOREIGN_KEY,
     COUNT,
+    GLOBAL,
+    GLOBAL_OF_NUMBERS,
     OFTEN,
     ON_DISK,
     PAIRS,
@@ -130,6 +132,20 @@ def test_what_an_earlier_pystreams_did_not_note_is_no_loss() -> None:
     assert "see that the serdes of the keys" in told.pop("joined-subscription-store")[0]
     assert "of which windows its keys are was not noted" in told.pop("often")[0]
     assert not any(told.values())
+
+
+def test_a_global_table_has_cures_that_leave_its_topic_alone_and_no_changelog_to_delete() -> None:
+    (values,) = compared(GLOBAL, GLOBAL_OF_NUMBERS).judgements
+    (topic,) = compared(GLOBAL, GLOBAL.replace("rows", "others")).judgements
+
+    assert "another name: it is read whole from its topic" in values.in_words()
+    assert "delete its directory below `global`" in topic.in_words()
+    assert not any("changelog" in judged.in_words() for judged in (values, topic))
+    others = compared(GLOBAL, GLOBAL_OF_NUMBERS.replace('"table"', '"numbers"')).judgements
+    assert {judged.name: judged.verdict for judged in others} == {
+        "numbers": Verdict.FILLED,
+        "table": Verdict.KEPT,
+    }
 
 
 SUPPLIED = (

@@ -19,6 +19,8 @@ from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.deploy.pairs import (
     COUNT,
+    GLOBAL,
+    GLOBAL_OF_NUMBERS,
     HEAD,
     IN_MEMORY,
     ON_DISK,
@@ -135,6 +137,17 @@ def test_a_store_that_is_read_from_its_topic_comes_back_without_a_word_of_its_ch
     assert [(line["log_level"], line["stores"]) for line in logs] == [("info", ["table"])]
 
 
+def test_a_global_table_of_other_values_is_refused_until_the_cure_is_followed(
+    directory: StateDirectory,
+) -> None:
+    start(directory, GLOBAL)
+
+    with pytest.raises(TopologyError, match="another name: it is read whole from its topic"):
+        start(directory, GLOBAL_OF_NUMBERS)
+
+    start(directory, GLOBAL_OF_NUMBERS.replace('"table"', '"numbers"'))
+
+
 def test_a_store_in_memory_without_a_changelog_goes_and_comes_back_in_silence(
     directory: StateDirectory,
 ) -> None:
@@ -157,7 +170,7 @@ def test_a_store_on_disk_without_a_changelog_leaves_files_and_finds_them_again(
     with capture_logs() as logs:
         start(directory, f"{COUNT.replace('counts', 'totals')}\n{UNLOGGED.format(ON_DISK)}")
     (line,) = logs
-    assert "Delete its files while the application is stopped" in line["cure"]
+    assert "delete its directory below each task's, on every host" in line["cure"]
 
 
 def test_a_count_of_partitions_that_the_broker_told_is_remembered(

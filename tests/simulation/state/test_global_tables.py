@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,21 @@ def test_topic_that_lost_its_beginning_below_what_was_read_is_read_anew(tmp_path
     process.start()
 
     assert table_of(process) == {"z": "last"}
+    process.stop()
+
+
+def test_a_table_whose_directory_was_deleted_is_read_anew_whole(tmp_path: Path) -> None:
+    """As `pystreams check` advises where another topic or engine fills it."""
+    app = Lookups(tmp_path)
+    app.people(a="Ava", b="Bo")
+    process = app.process(topology=looking_up())
+    process.start()
+    process.stop()
+    (directory,) = tmp_path.glob("**/global/rocksdb/people")
+    shutil.rmtree(directory)
+    process.start()
+
+    assert (filled_with(process), table_of(process)) == (2, {"a": "Ava", "b": "Bo"})
     process.stop()
 
 

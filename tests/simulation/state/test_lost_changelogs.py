@@ -292,6 +292,22 @@ def test_a_changelog_cut_off_whose_store_is_gone_as_well_is_told_as_loss(tmp_pat
     assert in_the_changelog(application) == {"a": 1, "c": 5}
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_store_whose_changelog_and_directory_were_deleted_together_starts_empty(
+    tmp_path: Path, guarantee: str
+) -> None:
+    """As `pystreams check` advises for one that an earlier version has left."""
+    application = counted(tmp_path, guarantee)
+    delete_changelog(application)
+    shutil.rmtree(application.directory("counts"))
+    application.feed(["a"])
+    with capture_logs() as logs:
+        application.run()
+
+    assert last_counts(application)["a"] == 1
+    assert events(logs, "error") == []
+
+
 @pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
 def test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_says_so(
     tmp_path: Path, guarantee: str

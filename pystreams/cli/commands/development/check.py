@@ -179,7 +179,7 @@ def _show(found: Comparison) -> None:
         at = f" ({judged.declared})" if judged.declared else ""
         click.echo(in_one_line(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{at}"))
         for finding in judged.findings:
-            if finding.verdict is not Verdict.NEW:
+            if finding.verdict not in {Verdict.NEW, Verdict.FILLED}:
                 click.echo(f"    {in_one_line(finding.what)}")
         for cure in dict.fromkeys(each.cure for each in judged.worst() if each.cure):
             click.echo(f"    -> {in_one_line(cure)}")
