@@ -200,6 +200,7 @@ def task_settings(
             build=build,
             recording=recording,
             changelog_loss_policy=config.changelog_loss_policy,
+            additional_retention_ms=config.windowstore_changelog_additional_retention_ms,
         ),
         num_partitions=num_partitions,
         async_calls=async_calls,

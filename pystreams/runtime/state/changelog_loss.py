@@ -4,8 +4,8 @@ A store that its changelog can't continue is the last copy of what that has lost
 until somebody decides. So is one that can't be used, unless its changelog holds all of it; but that
 one can't be kept.
 
-Changelogs of windows and sessions have a retention: what is gone there has expired, and the store
-is restored from the beginning, unless the topic is another.
+Changelogs of windows and sessions have a retention: what is gone there is taken to have expired,
+and the store is restored from the beginning, unless the topic is another.
 """
 
 from __future__ import annotations
@@ -158,11 +158,13 @@ class ChangelogCheck:
             self.rebuilds.rebuild(managed)
         position = managed.next_offset()
         if position is None:
+            self._note_deleted(0, held)
             return held.beginning, ""
         reason = self._why_not_continued(position, held)
         if reason is None:
             return max(position, held.beginning), ""
         if self._has_expired(position, held):
+            self._note_deleted(position, held)
             self._rebuild_from_changelog(reason)
             return held.beginning, ""
         return None, reason
@@ -261,6 +263,16 @@ class ChangelogCheck:
     def _has_expired(self, next_offset: int, held: OffsetRange) -> bool:
         """Return whether what the changelog lacks has expired, by the retention of its topic."""
         return self.managed.expires and not self._is_another and next_offset < held.beginning
+
+    def _note_deleted(self, next_offset: int, held: OffsetRange) -> None:
+        """Take note, once, of what retention has deleted: the task knows whether it had expired."""
+        managed = self.managed
+        if not managed.expires or next_offset >= held.beginning:
+            return
+        place = (self.directory, managed.builder.name, held.beginning, managed.identity)
+        if not is_told(*place, lost=True):
+            note_told(*place, lost=True)
+            managed.deleted = next_offset, held.beginning
 
     @property
     def _is_another(self) -> bool:

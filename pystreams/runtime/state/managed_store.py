@@ -95,6 +95,8 @@ class ManagedStore:
         identity: Which topic its offset is of.
         unexpected: Where somebody else has written to its changelog, until that is undone.
         logged_again: Whether what undoes it was sent, and is not yet committed.
+        deleted: Which offsets, from and to, retention had deleted from its changelog before it
+            could have them; None for none.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class ManagedStore:
         self.identity = ChangelogIdentity()
         self.unexpected: UnexpectedOffsets | None = None
         self.logged_again = self._went_back = False
+        self.deleted: tuple[int, int] | None = None
         self._sent_before = 0
         self.source = source
         self.reads_source = None if source is None else source.reads

@@ -185,6 +185,13 @@ class ProcessorStateManager:
         managed = self._by_changelog[changelog]
         return ChangelogCheck(self.task_id, self.directory, self.settings, managed, self._rebuilds)
 
+    def take_deleted(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return which offsets, from and to, retention took before stores had them; once."""
+        found = {changelog: managed.deleted for changelog, managed in self._by_changelog.items()}
+        for managed in self._by_changelog.values():
+            managed.deleted = None
+        return {changelog: deleted for changelog, deleted in found.items() if deleted}
+
     def is_source(self, changelog: TopicPartition) -> bool:
         """Return whether what a store is restored from is input: it is, as far as committed."""
         return self._by_changelog[changelog].from_source

@@ -21,6 +21,7 @@ class StoreSettings:
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
         changelog_loss_policy: `changelog.loss.policy`.
         ledger: Where it is kept what the stores of one thread hold together.
+        additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
         damage_cure: What to do about a damaged store where no changelog is at hand; None: one that
             is logged is rebuilt.
     """
@@ -30,6 +31,7 @@ class StoreSettings:
     recording: Recording = AT_INFO
     changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
     ledger: BytesLedger = field(default_factory=BytesLedger)
+    additional_retention_ms: int = 86_400_000
     damage_cure: str | None = None
 
     @property

@@ -38,6 +38,7 @@ from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.foreign_records import tell_of_those_left
 from pystreams.runtime.tasks.pending_tasks import PendingTasks
 from pystreams.runtime.tasks.producers import TaskProducers
+from pystreams.runtime.tasks.restoring.deleted_windows import tell_deleted_windows
 from pystreams.runtime.tasks.restoring.restorer import Restorer
 from pystreams.runtime.tasks.restoring.standby_tasks import StandbyTasks
 from pystreams.runtime.tasks.start_positions import start_positions
@@ -318,6 +319,7 @@ class TaskManager:
         self._committed[task.task_id] = committed
         next_offsets = {partition: offset.next_offset for partition, offset in committed.items()}
         at_end = self._restorer.begin(task.state_manager, next_offsets)
+        tell_deleted_windows(task.state_manager, committed.values(), self._clock.now_ms())
         left = 0 if at_end else self._restorer.remaining_records().get(task.task_id, 0)
         self.standbys.taken_over(task.task_id, left)
         if at_end:
