@@ -55,6 +55,40 @@ def stream(builder: StreamsBuilder) -> Any:
             "KStream has no 'mapValues': it is 'map_values' here",
         ),
         (
+            lambda builder: stream(builder).branch(bool),
+            "KStream has no 'branch': in its place there is .split().branch(...)",
+        ),
+        (
+            lambda builder: stream(builder).transform_values(str),
+            "KStream has no 'transform_values': in its place there is .process_values(...)",
+        ),
+        (
+            lambda builder: stream(builder).flatTransformValues(str),
+            "KStream has no 'flatTransformValues': in its place there is .process_values(...)",
+        ),
+        (
+            lambda builder: stream(builder).transform(str),
+            "KStream has no 'transform': in its place there is .process(...)",
+        ),
+        (
+            lambda builder: stream(builder).flat_transform(str),
+            "KStream has no 'flat_transform': in its place there is .process(...)",
+        ),
+        (
+            lambda builder: stream(builder).through("out"),
+            (
+                "KStream has no 'through': in its place there is .repartition(...), "
+                "or .to(TOPIC) and builder.stream(TOPIC)"
+            ),
+        ),
+        (
+            lambda builder: builder.table("in").through("out"),
+            (
+                "KTable has no 'through': in its place there is "
+                ".to_stream().to(TOPIC) and builder.table(TOPIC)"
+            ),
+        ),
+        (
             lambda builder: stream(builder).fliter(bool),
             "KStream has no 'fliter'; did you mean 'filter'?",
         ),

@@ -1,7 +1,7 @@
 """What the DSL's classes say when they are asked for a method that they have not.
 
-Kafka Streams' spelling, a step left out (`stream.count()`), a slip of the pen: each has a cure that
-is worth more than "has no attribute".
+Kafka Streams' spelling, a method of its earlier versions, a step left out (`stream.count()`), a
+slip of the pen: each has a cure that is worth more than "has no attribute".
 """
 
 from __future__ import annotations
@@ -35,6 +35,19 @@ _STEPS = {
 }
 """By class: the step after which another class has the method."""
 
+_HEIRS = {
+    "KStream": {
+        "branch": ".split().branch(...)",
+        "flat_transform": ".process(...)",
+        "flat_transform_values": ".process_values(...)",
+        "through": ".repartition(...), or .to(TOPIC) and builder.stream(TOPIC)",
+        "transform": ".process(...)",
+        "transform_values": ".process_values(...)",
+    },
+    "KTable": {"through": ".to_stream().to(TOPIC) and builder.table(TOPIC)"},
+}
+"""By class: what Kafka Streams has put in the place of methods that it has removed."""
+
 
 class SaysWhatIsMissing:
     """The base of the DSL's classes: an unknown method is answered with what to write instead."""
@@ -58,6 +71,9 @@ def _refusal(kind: type, name: str) -> str:
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     if hasattr(kind, snake):
         return f"{said}: it is {snake!r} here"
+    heir = _HEIRS.get(kind.__name__, {}).get(snake)
+    if heir is not None:
+        return f"{said}: in its place there is {heir}"
     for other, what, step in _STEPS.get(kind.__name__, ()):
         if hasattr(_KINDS[other], snake):
             return f"{said}: {what}, as in {step}.{snake}(...)"
