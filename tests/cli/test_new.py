@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pystreams import StreamsConfig
+from pystreams import StreamsConfig, serdes
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.commands.development.new import new
 from pystreams.config import read_config_file
+from pystreams.testing import TopologyTestDriver
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
@@ -36,6 +37,19 @@ def test_an_application_is_written_under_its_name(
     assert (plan.source_topics(), plan.sink_topics()) == (["orders-lines"], ["orders-counts"])
     assert "pystreams run topology.py --dev" in answer.output
     assert "$" not in Path("orders/README.md").read_text()
+
+
+def test_it_passes_over_records_without_a_value(tmp_path: Path) -> None:
+    CliRunner().invoke(new, ["orders", "--directory", str(tmp_path)])
+    loaded = load_topology(str(tmp_path / "topology.py"))
+    with TopologyTestDriver(loaded.topology, loaded.config) as driver:
+        lines = driver.create_input_topic("orders-lines", serdes.STRING, serdes.STRING)
+        counts = driver.create_output_topic("orders-counts", serdes.STRING, serdes.LONG)
+
+        lines.pipe_input("key", None)
+        lines.pipe_input("key", "Ahoy")
+
+        assert counts.read_key_values_to_map() == {"ahoy": 1}
 
 
 def test_a_directory_with_a_blank_is_told_as_a_shell_takes_it(
