@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 from structlog.testing import capture_logs
 
 from pystreams import (
@@ -37,6 +39,7 @@ from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.sources.covered import TEXT
 
+ROOT = Path(__file__).parents[3]
 PARTITION = TopicPartition("in", 0)
 WANTED = WantedTopics(("in",), ())
 
@@ -352,3 +355,17 @@ def test_pinned_connector_is_refused_for_another_spark(monkeypatch: pytest.Monke
 
     with pytest.raises(ConfigError, match=rf"is Spark {CONNECTOR_VERSION}'s.*_2.13:4.1.2"):
         with_connector({})
+
+
+def test_the_extra_installs_a_spark_that_the_connector_runs_on() -> None:
+    """Of its minor version: with another one `with_connector` refuses to begin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    requirements = map(Requirement, project["optional-dependencies"]["spark"])
+    (pyspark,) = (each.specifier for each in requirements if each.name == "pyspark")
+    major, minor, _ = map(int, CONNECTOR_VERSION.split("."))
+
+    assert CONNECTOR_VERSION in pyspark
+    assert f"{major}.{minor}.999" in pyspark
+    assert f"{major}.{minor + 1}.0" not in pyspark
+    locked = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
+    assert [each["version"] for each in locked if each["name"] == "pyspark"] == [CONNECTOR_VERSION]
