@@ -162,3 +162,20 @@ def test_topics_are_deleted_when_that_is_said_twice(cluster: Cluster, name: str)
     gone = cluster.invoke("delete", name, "--execute")
     assert gone.exit_code == 1
     assert f"there is no topic {name!r}" in gone.stderr
+
+
+@pytest.mark.parametrize("execute", [(), ("--execute",)])
+@pytest.mark.parametrize(
+    "own",
+    ["__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"],
+)
+def test_kafka_s_own_topics_are_not_deleted(
+    cluster: Cluster, name: str, own: str, execute: tuple[str, ...]
+) -> None:
+    cluster.invoke("create", name)
+    answer = cluster.invoke("delete", name, own, *execute)
+
+    assert answer.exit_code == 2
+    assert f"{own} is Kafka's own" in answer.stderr
+    assert answer.stdout == ""
+    assert cluster.partitions(name)

@@ -26,6 +26,13 @@ _TOLD_SETTINGS = (
     "max.message.bytes",
     "message.timestamp.type",
 )
+_OF_KAFKA = {
+    "__cluster_metadata": "what the cluster itself is",
+    "__consumer_offsets": "the committed offsets of all groups",
+    "__share_group_state": "where all share groups are",
+    "__transaction_state": "the transactions of all producers",
+}
+"""What brokers keep in topics of their own; each takes that away from the whole cluster."""
 
 
 class _Description(NamedTuple):
@@ -164,7 +171,8 @@ def describe(names: tuple[str, ...], *, as_json: bool, application: ApplicationO
 def delete(names: tuple[str, ...], *, execute: bool, application: ApplicationOptions) -> None:
     """Delete topics, with all their records.
 
-    It only shows what it would do; --execute does it. An application that reads one of them stops
+    It only shows what it would do; --execute does it. Kafka's own topics, such as
+    __consumer_offsets, are refused. An application that reads one of them stops
     with an error; its internal topics are better deleted by `pystreams reset`.
 
     \b
@@ -172,6 +180,12 @@ def delete(names: tuple[str, ...], *, execute: bool, application: ApplicationOpt
       pystreams topics delete flights --dev
       pystreams topics delete flights --dev --execute
     """
+    for name in names:
+        if name in _OF_KAFKA:
+            raise click.UsageError(
+                f"{name} is Kafka's own, and holds {_OF_KAFKA[name]}: nothing was deleted. "
+                "To begin anew with one application, use `pystreams reset`"
+            )
     with streams_errors_as_exit_codes():
         admin = _admin(application)
         counts = _counts_of(admin, names)
