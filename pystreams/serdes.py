@@ -18,7 +18,7 @@ import orjson
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
 from pystreams.exception_texts import exception_text
-from pystreams.kernel.async_functions import COROUTINES, told_coroutine
+from pystreams.kernel.async_functions import COROUTINES, not_async, told_coroutine
 from pystreams.record import Headers
 from pystreams.typed_values.finite_numbers import check_integers, check_nulls
 from pystreams.typed_values.json_functions import json_functions
@@ -36,8 +36,8 @@ class Serde(Protocol[T]):
     """Turns values of one type into bytes and back; implement it for a type of your own.
 
     Both methods are called when a task starts, never a record. The functions they return must
-    be pure, may raise anything for a value they can't handle (the runtime adds the record's
-    coordinates), and are called from the task's thread only.
+    be plain (no `async def`) and pure, may raise anything for a value they can't handle (the
+    runtime adds the record's coordinates), and are called from the task's thread only.
     """
 
     def serializer(self, topic: str) -> Callable[[T], bytes]:
@@ -92,8 +92,8 @@ def seeing_serializer(
     """Return a serde's function for records with headers, made of the plain one if it has none."""
     seeing = headers_serializer(serde, topic)
     if seeing is not None:
-        return seeing
-    serialize = serde.serializer(topic)
+        return not_async(seeing, serde, "headers_serializer")
+    serialize = not_async(serde.serializer(topic), serde, "serializer")
     return lambda value, headers: (serialize(value), headers)
 
 
@@ -101,8 +101,8 @@ def seeing_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes, Heade
     """Return a serde's function for records with headers, made of the plain one if it has none."""
     seeing = headers_deserializer(serde, topic)
     if seeing is not None:
-        return seeing
-    deserialize = serde.deserializer(topic)
+        return not_async(seeing, serde, "headers_deserializer")
+    deserialize = not_async(serde.deserializer(topic), serde, "deserializer")
     return lambda data, _: deserialize(data)
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import inspect
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType
-from typing import Any
+from typing import Any, TypeVar
+
+from pystreams.errors import TopologyError
+
+_Function = TypeVar("_Function")
 
 COROUTINES = (CoroutineType, AsyncGeneratorType)
 """What async functions return."""
@@ -49,6 +53,21 @@ def is_async_generator(function: object) -> bool:
 def is_generator(function: object) -> bool:
     """Return whether a call of the function runs nothing of it, as it has a `yield`."""
     return any(map(inspect.isgeneratorfunction, _called(function)))
+
+
+def not_async(function: _Function, serde: object, method: str) -> _Function:
+    """Return a function that a serde has given, of which a call gives the value or the bytes.
+
+    Args:
+        method: The method of the serde that has returned it.
+
+    Raises:
+        TopologyError: It is async.
+    """
+    if is_async(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TopologyError(f"{type(serde).__name__}.{method} returned {name}, which {NOT_ASYNC}")
+    return function
 
 
 def refuse_coroutine(returned: Any, what: str = "its function returned") -> None:

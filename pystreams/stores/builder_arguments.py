@@ -7,9 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from pystreams.errors import TopologyError
+from pystreams.kernel.async_functions import NOT_ASYNC, is_async
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind, StoreSpec, StoreSupplier
 
+_METHODS_OF_SERDES = (
+    "serializer",
+    "deserializer",
+    "headers_serializer",
+    "headers_deserializer",
+)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -80,7 +87,7 @@ def check_serde(where: str, value: object) -> None:
         where: Whose it is; begins the error's message.
 
     Raises:
-        TopologyError: It is none.
+        TopologyError: It is none, or its methods are async.
     """
     functions = (getattr(value, name, None) for name in ("serializer", "deserializer"))
     if isinstance(value, type) or not all(map(callable, functions)):
@@ -88,6 +95,10 @@ def check_serde(where: str, value: object) -> None:
             f"{where} must be a serde, an object with serializer(topic) and "
             f"deserializer(topic) such as serdes.STRING, not {value!r}"
         )
+    for name in _METHODS_OF_SERDES:
+        method = getattr(value, name, None)
+        if is_async(method):
+            raise TopologyError(f"{where}: {type(value).__name__}.{name} {NOT_ASYNC}")
 
 
 def topic_settings(where: str, config: Mapping[str, str] | None) -> dict[str, str]:

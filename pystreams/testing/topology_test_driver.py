@@ -70,7 +70,7 @@ class TopologyTestDriver:
             each record that is `Written`. `trace=print` shows it as text.
 
     Raises:
-        TopologyError: The topology can't run.
+        TopologyError: The topology can't run, or `trace` is no plain function of one event.
         ConfigError: The configuration is wrong.
     """
 

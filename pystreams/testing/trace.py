@@ -30,6 +30,7 @@ from pystreams.serdes import (
     seeing_deserializer,
 )
 from pystreams.topology.contracts.operator import Step
+from pystreams.topology.contracts.user_functions import checked_to_run
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _INDENT = "  "
@@ -114,7 +115,8 @@ class Tracer:
     def __init__(
         self, plan: TopologyPlan, config: StreamsConfig, tell: Callable[[TraceEvent], object]
     ) -> None:
-        self._plan, self._config, self._tell = plan, config, tell
+        self._plan, self._config = plan, config
+        self._tell = checked_to_run(tell, "TopologyTestDriver: trace", ("event",))
         self._path: list[str] = []
         self._readers: dict[str, TopicReader] = {}
         self._stores = {

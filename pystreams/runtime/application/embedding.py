@@ -21,7 +21,8 @@ from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.dead_letter_causes import DeadLetterCauses, DeadLetters
 from pystreams.runtime.application.stop_signals import StopSignals
 from pystreams.runtime.application.uncaught_errors import UncaughtExceptionHandler
-from pystreams.runtime.tasks.restore_listener import StateRestoreListener
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener, check_listener
+from pystreams.topology.contracts.user_functions import checked_to_run
 
 StateListener = Callable[[State, State], object]
 """Called with (new state, old state)."""
@@ -96,18 +97,24 @@ class EmbeddedClient(ABC):
         it raises is logged. A state that lasts less than 50 ms may be passed over.
 
         Raises:
+            TopologyError: It is async, or no function of these two.
             StreamsError: The application was started.
         """
         self._check_not_started("set_state_listener")
+        if listener is not None:
+            checked_to_run(listener, "set_state_listener: listener", ("new_state", "old_state"))
         self._state_listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
         """Have a listener told of all restores, those of each store; before `start`.
 
         Raises:
+            TopologyError: It is no `StateRestoreListener`, or a method of it is async.
             StreamsError: The application was started.
         """
         self._check_not_started("set_global_state_restore_listener")
+        if listener is not None:
+            check_listener(listener, "set_global_state_restore_listener: listener")
         self._restore_listener = listener
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
@@ -118,9 +125,12 @@ class EmbeddedClient(ABC):
         which is also what is done without one. Before `start`. Spec: KIP-671.
 
         Raises:
+            TopologyError: It is async, or no function of an error.
             StreamsError: The application was started.
         """
         self._check_not_started("set_uncaught_exception_handler")
+        if handler is not None:
+            checked_to_run(handler, "set_uncaught_exception_handler: handler", ("error",))
         self._uncaught_handler = handler
 
     def pause(self) -> None:

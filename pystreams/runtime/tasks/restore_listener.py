@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
+from pystreams.topology.contracts.user_functions import refuse_async, refuse_generator
+
+_METHODS = ("on_restore_start", "on_batch_restored", "on_restore_end", "on_restore_suspended")
 
 
 class StateRestoreListener:
@@ -55,3 +59,19 @@ class StateRestoreListener:
         self, topic_partition: TopicPartition, store_name: str, total_restored: int
     ) -> None:
         """Hear that a restore ended before its time: its task was moved away or closed."""
+
+
+def check_listener(listener: object, where: str) -> None:
+    """Refuse what can't be told.
+
+    Args:
+        where: Whose it is; begins the error's message.
+
+    Raises:
+        TopologyError: It is no listener, or a call of one of its methods would run nothing.
+    """
+    if not isinstance(listener, StateRestoreListener):
+        raise TopologyError(f"{where} must be a StateRestoreListener, not {listener!r}")
+    for name in _METHODS:
+        refuse_async(getattr(listener, name), where)
+        refuse_generator(getattr(listener, name), where)

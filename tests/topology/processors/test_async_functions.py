@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,16 +12,21 @@ import pytest
 from pystreams import (
     ConfigError,
     FixedKeyProcessor,
+    KafkaStreams,
     KStream,
     Processor,
     ProcessorContext,
     PunctuationType,
+    StateRestoreListener,
+    Stores,
     StreamsBuilder,
     StreamsConfig,
     Topology,
     TopologyError,
     aggregations,
+    serdes,
 )
+from pystreams.backfill import publish, run
 from pystreams.testing import TopologyTestDriver
 
 SERDES = {"default.key.serde": "string", "default.value.serde": "string"}
@@ -159,3 +165,111 @@ def test_a_punctuator_may_not_be_async(builder: StreamsBuilder) -> None:
 def test_no_function_of_the_configuration_may_be_async(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"{key} = .* {REFUSED}"):
         StreamsConfig.of({"application.id": "a", "bootstrap.servers": "one:9092", key: asked})
+
+
+CLIENT = {"application.id": "a", "bootstrap.servers": "none:1", **SERDES}
+
+
+class AsyncListener(StateRestoreListener):
+    async def on_restore_end(self, *_: Any) -> None:  # type: ignore[override]
+        """Be glad, never."""
+
+
+CALLBACKS: dict[str, Callable[[KafkaStreams], object]] = {
+    "set_state_listener: listener: answer_of": lambda it: it.set_state_listener(asked),
+    "set_uncaught_exception_handler: handler: answer_of": (
+        lambda it: it.set_uncaught_exception_handler(asked)
+    ),
+    r"set_global_state_restore_listener: listener: AsyncListener\.on_restore_end": (
+        lambda it: it.set_global_state_restore_listener(AsyncListener())
+    ),
+}
+
+
+@pytest.mark.parametrize("named", CALLBACKS)
+def test_no_callback_of_a_client_may_be_async(builder: StreamsBuilder, named: str) -> None:
+    builder.stream("in").to("out")
+    streams = KafkaStreams(builder.build(), CLIENT)
+
+    with pytest.raises(TopologyError, match=f"{named} {REFUSED}"):
+        CALLBACKS[named](streams)
+
+
+def test_a_restore_listener_that_is_a_function_is_refused(builder: StreamsBuilder) -> None:
+    builder.stream("in").to("out")
+    listener: Any = print
+
+    with pytest.raises(TopologyError, match="listener must be a StateRestoreListener, not"):
+        KafkaStreams(builder.build(), CLIENT).set_global_state_restore_listener(listener)
+
+
+def test_what_is_told_of_a_test_or_a_backfill_may_not_be_async(
+    builder: StreamsBuilder, tmp_path: Path
+) -> None:
+    builder.stream("in").to("out")
+    topology = builder.build()
+
+    with pytest.raises(TopologyError, match=f"TopologyTestDriver: trace: answer_of {REFUSED}"):
+        TopologyTestDriver(topology, SERDES, trace=asked)
+    with pytest.raises(TopologyError, match=f"run: progress: answer_of {REFUSED}"):
+        run(topology, CLIENT, output=tmp_path, progress=asked)
+    with pytest.raises(TopologyError, match=f"publish: progress: answer_of {REFUSED}"):
+        publish(topology, CLIENT, output=tmp_path, progress=asked)
+
+
+class AsyncMethod:
+    """A serde that would ask somebody which function it is."""
+
+    async def serializer(self, topic: str) -> Any:
+        """Return a function, never."""
+
+    def deserializer(self, topic: str) -> Any:
+        return bytes.decode
+
+
+class AsyncParts:
+    """A serde with functions that ask somebody."""
+
+    def __init__(self, serializer: Any, deserializer: Any) -> None:
+        self._serializer, self._deserializer = serializer, deserializer
+
+    def serializer(self, topic: str) -> Any:
+        return self._serializer
+
+    def deserializer(self, topic: str) -> Any:
+        return self._deserializer
+
+
+def test_no_method_of_a_serde_may_be_async(builder: StreamsBuilder) -> None:
+    serde: Any = AsyncMethod()
+
+    with pytest.raises(TopologyError, match=rf"value_serde: AsyncMethod\.serializer {REFUSED}"):
+        builder.stream("in", value_serde=serde)
+    with pytest.raises(TopologyError, match=rf"key_serde: AsyncMethod\.serializer {REFUSED}"):
+        Stores.key_value_store_builder(Stores.in_memory_key_value_store("s"), serde, serdes.LONG)
+
+
+WRITES, READS = AsyncParts(asked, bytes.decode), AsyncParts(str.encode, asked)
+SERDE_USES: dict[str, Callable[[StreamsBuilder], object]] = {
+    "source": lambda builder: builder.stream("in", value_serde=READS),
+    "source of keys": lambda builder: builder.stream("in", key_serde=READS),
+    "sink": lambda builder: builder.stream("in").to("out", value_serde=WRITES),
+    "store that is read": lambda builder: (
+        builder.stream("in").group_by_key().reduce(lambda _, new: new, value_serde=READS)
+    ),
+    "store that is written": lambda builder: (
+        builder.stream("in").group_by_key().reduce(lambda _, new: new, value_serde=WRITES)
+    ),
+}
+
+
+@pytest.mark.parametrize("use", SERDE_USES)
+def test_a_serde_with_an_async_function_is_refused_before_the_first_record(
+    builder: StreamsBuilder, use: str
+) -> None:
+    SERDE_USES[use](builder)
+    topology = builder.build()
+
+    returned = rf"AsyncParts\.(de)?serializer returned answer_of, which {REFUSED}"
+    with pytest.raises(TopologyError, match=returned):
+        TopologyTestDriver(topology, SERDES)
