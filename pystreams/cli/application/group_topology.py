@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.display.logs import configure_logging
@@ -92,8 +93,13 @@ class GroupTopology:
         return f"{self.noted.digest} (started {told_time(self.noted.started_ms)})"
 
 
-def topology_of_group(group: str, application: ApplicationOptions) -> GroupTopology:
+def topology_of_group(
+    group: str, application: ApplicationOptions, weakest: Mapping[str, Any]
+) -> GroupTopology:
     """Return what a group runs.
+
+    Args:
+        weakest: Configuration that all that the command line gives overrides.
 
     Raises:
         StreamsError: It does not say.
@@ -103,7 +109,7 @@ def topology_of_group(group: str, application: ApplicationOptions) -> GroupTopol
     from pystreams.runtime.cluster.topology_note import noted_topologies
 
     configure_logging("warning", "auto")
-    config = configuration_of(application, group, {"application.id": group})
+    config = configuration_of(application, group, {**weakest, "application.id": group})
     admin = ConfluentClients(config).admin()
     admin.partition_counts()  # The first to be asked, which says why brokers do not answer.
     committed = admin.committed_offsets(group)

@@ -6,12 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pystreams.cli.application.group_topology import topology_of_group
+from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options, complete_file
@@ -54,8 +57,9 @@ def check(
     Each of OLD and NEW is a topology (FILE or MODULE:ATTRIBUTE), the JSON that `pystreams describe
     --json` has printed, or a state directory (<state.dir>/<application.id>) in which an application
     has run. Topologies are loaded in a process each, and nothing is changed. A broker is asked with
-    --group alone: a group notes which topology has committed its offsets, with what that keeps, and
-    NEW needs no OLD. Where that is too large for the group, or not known to it, NEW needs none if
+    --group alone, the one that -c, the environment, --config or the `config` in NEW's module names:
+    a group notes which topology has committed its offsets, with what that keeps, and NEW needs no
+    OLD. Where that is too large for the group, or not known to it, NEW needs none if
     it is the same as far as state goes.
 
     What the start of NEW would refuse with the configuration that is given is told, and counts as a
@@ -88,7 +92,7 @@ def check(
         known = [_fingerprint(reference, application) for reference in topologies]
         old, new, compared_with = known[0], known[-1], ""
         if group is not None:
-            running = topology_of_group(group, application)
+            running = topology_of_group(group, application, _config_in(topologies[-1]))
             if len(known) == 2:
                 running.check(topologies[0], old)
             else:
@@ -109,9 +113,25 @@ def _fingerprint(reference: str, application: ApplicationOptions) -> Fingerprint
     path = Path(reference)
     if path.is_dir():
         return _of_directory(path)
-    if path.suffix == ".json" or (path.is_file() and path.suffix != ".py"):
+    if _is_json(path):
         return _of_file(path)
     return _described(reference, application)
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix == ".json" or (path.is_file() and path.suffix != ".py")
+
+
+def _config_in(reference: str) -> Mapping[str, Any]:
+    """Return the `config` of a topology's module, which may name the brokers; else nothing.
+
+    It is loaded here for that: what is in it may be no JSON, or a secret.
+    """
+    path = Path(reference)
+    if path.is_dir() or _is_json(path):
+        return {}
+    with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
+        return load_topology(reference).config
 
 
 def _of_directory(directory: Path) -> Fingerprint:
