@@ -218,10 +218,43 @@ def test_tasks_and_standbys_are_told_by_what_the_group_has_noted(
         (own,) = [
             each["task"] for each in told["partitions"] if each["member"] == member["client_id"]
         ]
+        assert member["tasks"] == [own]
         assert own not in member["standby_tasks"]
     shown = group.ask().stdout
     assert f"topology: {noted['digest']}, started 20" in shown
     assert f"{group.name}-in-1  0_1 " in shown
+
+
+def test_processes_that_share_a_directory_are_told_with_their_tasks_and_keep_no_standbys(
+    group: Group,
+) -> None:
+    counting(group)
+    standbys = {"num.standby.replicas": 1}
+    with group.streams(**standbys) as first, group.streams(**standbys) as second:
+        wait_until(
+            lambda: (
+                group.ask().exit_code == 0
+                and [len(each["partitions"]) for each in group.told()["members"]] == [1, 1]
+            ),
+            "two members",
+        )
+        for partition in (0, 1):
+            group.write(partition, 1)
+        wait_until(
+            lambda: sum(each.statistics().processed_records for each in (first, second)) == 2,
+            "processed",
+        )
+        wait_until(
+            lambda: (
+                [each["tasks"] for each in group.told()["members"]]
+                in ([["0_0"], ["0_1"]], [["0_1"], ["0_0"]])
+            ),
+            "its task told of each",
+        )
+        told, shown = group.told(), group.ask("--topology", str(group.file)).stdout
+
+    assert [member["standby_tasks"] for member in told["members"]] == [[], []]
+    assert "standbys" not in shown
 
 
 def test_check_takes_what_the_group_has_noted_for_the_old_topology(
@@ -259,6 +292,18 @@ def test_check_takes_what_the_group_has_noted_for_the_old_topology(
     assert wrong.stdout == ""
     assert "is not what group" in wrong.stderr
     assert "Leave OLD out" in wrong.stderr
+
+
+def test_check_asks_the_brokers_that_the_config_of_the_new_module_names(group: Group) -> None:
+    group.note(*["3-0"])
+    config = f'config = {{"bootstrap.servers": "{group.servers}"}}\n'
+    group.file.write_text(config + group.file.read_text("utf-8") + "print('loading')\n")
+
+    answer = CliRunner().invoke(check, [str(group.file), "--group", group.name])
+
+    assert answer.exit_code == 1, answer.output
+    assert f"is not what group '{group.name}' runs" in answer.stderr
+    assert answer.stdout == ""
 
 
 def test_a_start_in_a_new_directory_is_told_by_the_group_what_has_changed(

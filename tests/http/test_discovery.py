@@ -18,7 +18,14 @@ from pystreams import (
 )
 from pystreams.broker import DevelopmentBroker
 from pystreams.kernel.partitioner import partition_of
-from pystreams.runtime.cluster.streams_metadata import HostInfo, LagInfo, client_id_with, host_of
+from pystreams.runtime.cluster.streams_metadata import (
+    HostInfo,
+    LagInfo,
+    client_id_with,
+    digest_of,
+    directory_of,
+    host_of,
+)
 from pystreams.serdes import STRING
 from tests.broker.waiting import wait_until
 from tests.http.conftest import PARTITIONS, Served, Topics, served
@@ -155,6 +162,19 @@ def test_a_client_id_says_where_its_instance_answers(endpoint: str, host: HostIn
     assert HostInfo.build_from_endpoint(endpoint) == host
     if host is not None:
         assert str(host) == endpoint
+
+
+@pytest.mark.parametrize("directory", ["", "1c0ffee2"])
+@pytest.mark.parametrize("digest", ["", "0.1.0-9f86d081"])
+@pytest.mark.parametrize("server", ["", "host:80"])
+def test_a_client_id_says_where_its_state_is_what_it_runs_and_where_it_answers(
+    directory: str, digest: str, server: str
+) -> None:
+    told = client_id_with("app-StreamThread-1-consumer", server, digest, directory)
+
+    assert directory_of(told) == directory
+    assert digest_of(told) == (digest if server else "")
+    assert host_of(told) == HostInfo.build_from_endpoint(server)
 
 
 def test_a_store_that_is_ahead_has_no_lag() -> None:

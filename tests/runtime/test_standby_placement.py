@@ -10,17 +10,26 @@ from hypothesis import strategies as st
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.group_description import GroupMember
 from pystreams.runtime.cluster.standby_placement import processes, standby_tasks
+from pystreams.runtime.cluster.streams_metadata import client_id_with, directory_of
 from tests.range_shares import range_shares
 
 Tasks = dict[TaskId, list[TopicPartition]]
 
 
 def member(
-    process: int, thread: int, *, static: bool, rank: int, owned: frozenset[TopicPartition]
+    process: int,
+    thread: int,
+    *,
+    static: bool,
+    rank: int,
+    owned: frozenset[TopicPartition],
+    directory: str = "",
 ) -> GroupMember:
     return GroupMember(
         member_id=f"{rank:04}-p{process}-{thread}",
-        client_id=f"app-p{process}-StreamThread-{thread}-consumer",
+        client_id=client_id_with(
+            f"app-p{process}-StreamThread-{thread}-consumer", "", directory_id=directory
+        ),
         host="host",
         partitions=owned,
         group_instance_id=f"app-p{process}-{thread}" if static else None,
@@ -29,7 +38,7 @@ def member(
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[list[GroupMember], Tasks]:
-    """Return a settled group, and the tasks of its topology."""
+    """Return a settled group, some of whose processes share directories, and its tasks."""
     static = draw(st.booleans())
     threads = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     counts = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
@@ -40,6 +49,7 @@ def groups(draw: st.DrawFn) -> tuple[list[GroupMember], Tasks]:
     }
     for partition in range(counts[0]):
         tasks[TaskId(0, partition)].append(TopicPartition("beside", partition))
+    directories = [draw(st.sampled_from(["", "a", "b"])) for _ in threads]
     names = [(process, thread) for process, count in enumerate(threads) for thread in range(count)]
     ranks = draw(st.permutations(range(len(names))))
     made = [
@@ -54,10 +64,20 @@ def groups(draw: st.DrawFn) -> tuple[list[GroupMember], Tasks]:
             static=static,
             rank=rank,
             owned=frozenset(shares[f"{rank:04}-p{process}-{thread}"]),
+            directory=directories[process],
         )
         for (process, thread), rank in zip(names, ranks, strict=True)
     ]
     return owning, tasks
+
+
+def places(members: list[GroupMember]) -> dict[str, str]:
+    """Return where each member has its state, by member id: what shares one has one copy."""
+    process_of = processes(members)
+    return {
+        each.member_id: directory_of(each.client_id) or process_of[each.member_id]
+        for each in members
+    }
 
 
 def partitions_of(tasks: Tasks) -> dict[str, int]:
@@ -83,40 +103,36 @@ def test_whoever_dies_the_others_have_warm_what_comes_to_them(
     drawn: tuple[list[GroupMember], Tasks], replicas: int
 ) -> None:
     members, tasks = drawn
-    process_of = processes(members)
+    process_of, place_of = processes(members), places(members)
+    names = {
+        place: {name for name, of in place_of.items() if of == place} for place in place_of.values()
+    }
     kept = {
-        process: set().union(
-            *(
-                standby_tasks(members, member.member_id, tasks, replicas)
-                for member in members
-                if process_of[member.member_id] == process
-            )
+        place: set().union(
+            *(standby_tasks(members, name, tasks, replicas) for name in names[place])
         )
-        for process in process_of.values()
+        for place in names
     }
     now = range_shares(members, partitions_of(tasks))
-    names = {
-        process: {name for name, of in process_of.items() if of == process} for process in kept
-    }
     for number in range(1, replicas + 1):
-        for died in combinations(sorted(kept), number):
+        for died in combinations(sorted(set(process_of.values())), number):
             left = [member for member in members if process_of[member.member_id] not in died]
             after = range_shares(left, partitions_of(tasks)) if left else {}
-            for process in kept.keys() - set(died):
-                gained = owned_by(after, names[process], tasks)
-                gained -= owned_by(now, names[process], tasks)
-                assert gained <= kept[process]
+            for place, warm in kept.items():
+                gained = owned_by(after, names[place], tasks)
+                gained -= owned_by(now, names[place], tasks)
+                assert gained <= warm
 
 
 @settings(deadline=None, max_examples=150)
 @given(groups(), st.integers(0, 3))
-def test_nobody_keeps_what_its_process_runs_and_no_thread_what_another_one_keeps(
+def test_nobody_keeps_what_runs_in_its_directory_and_no_thread_what_another_one_there_keeps(
     drawn: tuple[list[GroupMember], Tasks], replicas: int
 ) -> None:
     members, tasks = drawn
-    process_of = processes(members)
-    for process in set(process_of.values()):
-        own = [member for member in members if process_of[member.member_id] == process]
+    place_of = places(members)
+    for place in set(place_of.values()):
+        own = [member for member in members if place_of[member.member_id] == place]
         kept = [standby_tasks(members, member.member_id, tasks, replicas) for member in own]
         all_kept = set().union(*kept)
         running = owned_by(
@@ -127,7 +143,7 @@ def test_nobody_keeps_what_its_process_runs_and_no_thread_what_another_one_keeps
 
         assert sum(map(len, kept)) == len(all_kept)
         assert not all_kept & running
-        if not replicas or len(set(process_of.values())) == 1:
+        if not replicas or len(set(place_of.values())) == 1:
             assert not all_kept
 
 

@@ -4,6 +4,7 @@
       kafka-streams-process-metadata        {"processId": "<uuid>"}, held by the first process; with
                                             "applicationServer", if the process has told one
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
+      state-directory-id                    what all of them tell the group of the directory
       0_1/.lock  0_1/...                    one directory a task
       0_1.removed-<uuid>/                   one that is being removed
       0_1.asked-for                         a task waits for one that a standby holds
@@ -25,6 +26,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import re
+import secrets
 import shutil
 import tempfile
 import threading
@@ -46,6 +49,7 @@ PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"
 GLOBAL = "global"
 
+_DIRECTORY_ID = re.compile("[0-9a-f]{8}")
 _DIRECTORY_MODE = 0o750
 _REMOVED = ".removed-"
 _ASKED_FOR = ".asked-for"
@@ -124,6 +128,14 @@ class StateDirectory:
             StateDirectoryError: It can't be written.
         """
         self.process_id = self._attempt(partial(self._keep, process_id))
+
+    def directory_id(self) -> str:
+        """Return what tells the directory from others; whoever asks first makes it.
+
+        Raises:
+            StateDirectoryError: It can't be read, or written.
+        """
+        return self._attempt(partial(_id_in, self.directory / "state-directory-id"))
 
     # ------------------------------------------------------------------ tasks
 
@@ -344,6 +356,19 @@ def tasks_in(directory: Path) -> list[TaskId]:
         if entry.is_dir() and str(task_id) == entry.name:
             found.append(task_id)
     return sorted(found)
+
+
+def _id_in(file: Path) -> str:
+    """Return the id that a file holds; it is made where it holds none."""
+    lock = FileLock.awaited(file)
+    try:
+        found = lock.read()
+        if not _DIRECTORY_ID.fullmatch(found):
+            found = secrets.token_hex(4)
+            lock.write(found)
+        return found
+    finally:
+        lock.release()
 
 
 def _kept_in(text: str) -> tuple[uuid.UUID | None, str]:

@@ -360,6 +360,7 @@ class KafkaStreams(QueryingClient):
             directory.process_id,
             kept=directory.kept_identity,
             topology_digest=topology_digest,
+            directory_id=directory.directory_id(),
         )
         self._client_id = process.client_id
         return process

@@ -7,6 +7,9 @@ to it if other processes died, and that is what it keeps warm:
     now           A: 0 1 2 3   B: 4 5 6 7     C: 8 9 10 11
     without A                  B: 0 1 2 3 4 5    C: 6 7 8 9 10 11     B keeps 0-3, C keeps 6 and 7
 
+Processes that share a state directory, as their client ids tell, have one copy of a task together:
+none keeps what another of them runs, or keeps.
+
 Two members may see different groups for a moment. Then a task is kept twice, or by nobody for that
 long; either costs time, and no result depends on it.
 
@@ -21,6 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.group_description import GroupMember
+from pystreams.runtime.cluster.streams_metadata import directory_of
 
 _THREAD = "-StreamThread-"
 
@@ -71,16 +75,20 @@ def standby_tasks(
     """
     ranked = in_order(members)
     process_of = processes(members)
-    own = process_of.get(member_id)
+    place_of = {
+        member.member_id: directory_of(member.client_id) or process_of[member.member_id]
+        for member in members
+    }
+    own = place_of.get(member_id)
     if own is None:
         return set()
     topics = Counter(at.topic for reads in tasks.values() for at in reads)
     here = {
-        at for member in members if process_of[member.member_id] == own for at in member.partitions
+        at for member in members if place_of[member.member_id] == own for at in member.partitions
     }
     absent = [task_id for task_id, reads in tasks.items() if here.isdisjoint(reads)]
     for index, member in enumerate(ranked):
-        if process_of[member.member_id] != own:
+        if place_of[member.member_id] != own:
             continue
         shares = _shares_without_others(ranked, index, process_of, topics, replicas)
         kept = {
@@ -88,7 +96,7 @@ def standby_tasks(
         }
         if member.member_id == member_id:
             return kept
-        # Of the threads of a process, the first that would get a task keeps it.
+        # Of the threads of one place, the first that would get a task keeps it.
         absent = [task_id for task_id in absent if task_id not in kept]
     return set()
 

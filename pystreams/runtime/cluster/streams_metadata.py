@@ -1,12 +1,14 @@
 """Where an application's instances answer, and which state each of them has.
 
-`application.server` is told to the group at the end of the consumer's client id, and before it the
-digest of the topology (`deploy.results_digest`), each behind an `@`:
+At the end of the consumer's client id the group is told, each behind an `@`, in which state
+directory the process is, the digest of the topology (`deploy.results_digest`) and
+`application.server`:
 
-    orders-0b2e-StreamThread-1-consumer@0.1.0-9f86d081@host.example:8080
+    orders-0b2e-StreamThread-1-consumer@dir-1c0ffee2@0.1.0-9f86d081@host.example:8080
 
-so that whoever may describe the group knows where to ask, without a service of its own. Kafka
-Streams tells it in its assignor's subscription, which the consumer protocol of KIP-848 has not.
+so that whoever may describe the group knows who shares a directory, and where to ask, without a
+service of its own. Kafka Streams tells the last in its assignor's subscription, which the consumer
+protocol of KIP-848 has not.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import NamedTuple
 from pystreams.ids import TopicPartition
 
 _MARK = "@"
+_DIRECTORY = "dir-"
 
 
 class HostInfo(NamedTuple):
@@ -38,21 +41,34 @@ class HostInfo(NamedTuple):
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def client_id_with(client_id: str, application_server: str, digest: str = "") -> str:
+def client_id_with(
+    client_id: str, application_server: str, digest: str = "", directory_id: str = ""
+) -> str:
     """Return the client id that tells the group where its instance answers, and what it runs.
 
     Args:
-        application_server: Where; empty if it does not say. Then all stays unsaid.
+        application_server: Where; empty if it does not say. Then the digest stays unsaid.
         digest: Of its topology, or empty.
+        directory_id: Of its state directory, or empty.
     """
     told = (digest, application_server) if application_server else ()
-    return _MARK.join((client_id, *filter(None, told)))
+    directory = directory_id and f"{_DIRECTORY}{directory_id}"
+    return _MARK.join((client_id, *filter(None, (directory, *told))))
 
 
 def digest_of(client_id: str) -> str:
     """Return the digest of the topology that the instance of a client id runs; empty if unsaid."""
-    parts = client_id.split(_MARK)
-    return parts[-2] if len(parts) > 2 else ""
+    _, *told = client_id.split(_MARK)
+    if told and told[0].startswith(_DIRECTORY):
+        del told[0]
+    return told[-2] if len(told) > 1 else ""
+
+
+def directory_of(client_id: str) -> str:
+    """Return the id of the state directory of a client id's process; empty if unsaid."""
+    _, *told = client_id.split(_MARK)
+    said = bool(told) and told[0].startswith(_DIRECTORY)
+    return told[0].removeprefix(_DIRECTORY) if said else ""
 
 
 def host_of(client_id: str) -> HostInfo | None:

@@ -35,6 +35,7 @@ class ProcessIdentity:
             a static member stays in its group when it stops.
         application_server: Where it answers, `host:port`; empty if it does not say.
         topology_digest: What tells its topology from others; empty if it does not say.
+        directory_id: What tells its state directory from others; empty if it does not say.
         newcomer: Whether the group can't know it: it was made in this run, and may stand in for one
             that has died.
     """
@@ -46,11 +47,18 @@ class ProcessIdentity:
     survives: bool
     application_server: str = ""
     topology_digest: str = ""
+    directory_id: str = ""
     newcomer: bool = False
 
     @classmethod
     def of(
-        cls, config: StreamsConfig, process_id: str, *, kept: bool, topology_digest: str = ""
+        cls,
+        config: StreamsConfig,
+        process_id: str,
+        *,
+        kept: bool,
+        topology_digest: str = "",
+        directory_id: str = "",
     ) -> ProcessIdentity:
         """Return the identity of a process.
 
@@ -58,6 +66,7 @@ class ProcessIdentity:
             process_id: Stable across restarts.
             kept: Whether the state directory had it before this run.
             topology_digest: What tells its topology from others.
+            directory_id: What tells its state directory from others.
         """
         identity = f"{config.application_id}-{process_id}"
         survives = kept or bool(config.group_instance_id)
@@ -72,12 +81,18 @@ class ProcessIdentity:
             survives=survives,
             application_server=config.application_server,
             topology_digest=topology_digest,
+            directory_id=directory_id,
             newcomer=not survives,
         )
 
     def consumer_id(self, thread: str) -> str:
         """Return the client id of a thread's consumer, which the whole group sees."""
-        return client_id_with(f"{thread}-consumer", self.application_server, self.topology_digest)
+        return client_id_with(
+            f"{thread}-consumer",
+            self.application_server,
+            self.topology_digest,
+            self.directory_id,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

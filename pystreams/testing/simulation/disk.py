@@ -99,10 +99,12 @@ class SimulatedDisk:
         faults: Decides when stores are flushed, and what a crash leaves.
 
     Attributes:
+        directory_id: What tells it from others.
         asked_for: Tasks that wait for directories which others hold.
     """
 
     def __init__(self, root: Path, faults: Faults) -> None:
+        self.directory_id = root.name
         self._root = root
         self._faults = faults
         self._stores: dict[Path, StoreFiles] = {}

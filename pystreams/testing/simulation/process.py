@@ -294,7 +294,12 @@ class SimulatedProcess:
             ),
             clock=self._broker.clock,
             identity=replace(
-                ProcessIdentity.of(self._config, self.process_id, kept=self._lives > 1),
+                ProcessIdentity.of(
+                    self._config,
+                    self.process_id,
+                    kept=self._lives > 1,
+                    directory_id=self.disk.directory_id,
+                ),
                 newcomer=self.newcomer,
             ),
             partition_counts=counts_of,

@@ -94,6 +94,23 @@ def test_an_identity_survives_restarts(tmp_path: Path) -> None:
     again.close()
 
 
+def test_all_processes_in_a_directory_know_it_by_one_id_which_survives_restarts(
+    tmp_path: Path,
+) -> None:
+    first, second = StateDirectory(tmp_path, "app"), StateDirectory(tmp_path, "app")
+    elsewhere = StateDirectory(tmp_path / "elsewhere", "app")
+    known = first.directory_id()
+
+    assert second.directory_id() == known != elsewhere.directory_id()
+    for directory in (first, second, elsewhere):
+        directory.close()
+    again = StateDirectory(tmp_path, "app")
+    assert again.directory_id() == known
+    (tmp_path / "app" / "state-directory-id").write_text("damaged")
+    assert len(again.directory_id()) == 8
+    again.close()
+
+
 def test_an_identity_that_kafka_streams_wrote_is_taken(tmp_path: Path) -> None:
     process_id = str(uuid.uuid4())
     (tmp_path / "app").mkdir()

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from pystreams import FatalStreamsError, MetricName, StreamsBuilder, TopicPartition, serdes
 from pystreams.errors import RetriableClientError
 from pystreams.metrics.definitions import THREAD_GROUP
-from pystreams.runtime.cluster.streams_metadata import host_of
+from pystreams.runtime.cluster.streams_metadata import directory_of, host_of
+from pystreams.testing.simulation import SimulatedDisk
 from tests.simulation.applications import Application, running_tasks
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ def test_a_process_that_comes_back_at_another_address_is_told_of_at_that_one(
 
 
 @each_protocol
+def test_a_process_that_comes_back_in_another_directory_is_told_of_in_that_one(
+    *, incremental: bool, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, partitions=2, incremental=incremental)
+
+    def told() -> list[str]:
+        return [directory_of(member.client_id) for member in app.broker.group.describe().members]
+
+    before = app.process()
+    for _ in range(2):  # In its second life the identity has proved to survive.
+        before.start()
+        app.feed("a")
+        app.run_until_processed(before)
+        before.crash()
+    now = app.process(disk=SimulatedDisk(tmp_path / "moved", app.faults))
+    now.start()
+    step_until(lambda: told() == ["moved"], now, what="the directory of now in the group")
+    app.feed("a")
+    app.run_until_processed(now)
+
+    assert told() == ["moved"]
+    assert app.outputs()[-1] == ("a", 3)
+
+
+@each_protocol
 def test_a_newcomer_with_another_topology_stands_by_until_the_other_has_gone(
     *, incremental: bool, tmp_path: Path
 ) -> None:
@@ -201,7 +227,7 @@ def test_a_newcomer_that_has_stood_by_for_the_task_timeout_ends_and_names_the_ot
         step_until(lambda: False, old, new, what="an error", steps=5000)
 
     assert "another topology runs under application.id 'app'" in str(raised.value)
-    assert "app-old-StreamThread-1-consumer on simulated (reads in)" in str(raised.value)
+    assert "app-old-StreamThread-1-consumer@dir-old on simulated (reads in)" in str(raised.value)
     app.feed("a")
     step_until(lambda: app.outputs() == [("a", 1)], old, what="the old one still counts")
 
@@ -368,7 +394,7 @@ def test_a_process_that_waits_for_a_dead_member_says_so_within_three_seconds(
     [line] = warnings(logs, told)
 
     assert app.clock.monotonic_ms() - started_ms < 3000
-    assert line["members"] == ["app-dead-StreamThread-1-consumer on simulated (reads in)"]
+    assert line["members"] == ["app-dead-StreamThread-1-consumer@dir-dead on simulated (reads in)"]
     assert line["at_most_s"] == (45 if incremental else 43)
     step_until(has_tasks(moved, "0_0"), moved, what="the task at the second")
 

@@ -488,21 +488,48 @@ def test_a_standby_that_fails_ends_no_thread(tmp_path: Path) -> None:
     check_disk(app, second)
 
 
+def status_of(app: Application, asked: SimulatedProcess, replicas: int = 1) -> list[list[str]]:
+    """Return what `pystreams status` tells that members keep warm, in order of their names."""
+    admin, restorer = asked.clients.admin(), asked.clients.restore_consumer
+    told = group_status(
+        "app", admin, lambda: restorer("status"), app.clock.now_ms(), asked.plan, replicas
+    )
+    return [list(map(str, told.standbys[member.member_id])) for member in told.members]
+
+
 def test_status_tells_what_members_keep_warm(tmp_path: Path) -> None:
     app = application(tmp_path)
     first, second = two_processes(app)
     app.feed(*keys(8))
     settle(app, first, second)
 
-    def status(replicas: int) -> list[list[str]]:
-        admin, restorer = first.clients.admin(), first.clients.restore_consumer
-        told = group_status(
-            "app", admin, lambda: restorer("status"), app.clock.now_ms(), first.plan, replicas
-        )
-        return [list(map(str, told.standbys[member.member_id])) for member in told.members]
+    assert status_of(app, first) == [standbys(first), standbys(second)]
+    assert status_of(app, first) == [["0_2", "0_3"], ["0_0", "0_1"]]
+    assert status_of(app, first, replicas=0) == [[], []]
 
-    assert status(1) == [standbys(first), standbys(second)] == [["0_2", "0_3"], ["0_0", "0_1"]]
-    assert status(0) == [[], []]
+
+def test_of_processes_that_share_a_directory_none_keeps_what_is_there(tmp_path: Path) -> None:
+    app = application(tmp_path, partitions=6)
+    disk = SimulatedDisk(tmp_path / "shared", app.faults)
+    first, second = app.process("p0", disk=disk), app.process("p1", disk=disk)
+    elsewhere = app.process("p2")
+    for process in (first, second):
+        process.start()
+    app.feed(*keys(30))
+    settle(app, first, second)
+    alone = status_of(app, first)
+
+    elsewhere.start()
+    settle(app, first, second, elsewhere)
+    app.feed(*keys(30))
+    settle(app, first, second, elsewhere)
+
+    assert alone == [[], []]
+    told, kept = status_of(app, first), [standbys(each) for each in (first, second, elsewhere)]
+    assert told == kept
+    assert sorted(kept[0] + kept[1]) == running_tasks(elsewhere) == ["0_4", "0_5"]
+    assert kept[2]
+    assert set(kept[2]) <= {"0_0", "0_1", "0_2", "0_3"}
 
 
 def test_a_changelog_that_is_created_again_is_noticed(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def _as_dict(group: str, found: GroupStatus) -> dict[str, object]:
                 "client_id": member.client_id,
                 "host": member.host,
                 "partitions": sorted(map(str, member.partitions)),
+                "tasks": _known_tasks(member.partitions, found),
                 "another_topology": member in found.strangers,
                 "standby_tasks": list(map(str, found.standbys.get(member.member_id, ()))),
             }
@@ -193,11 +194,18 @@ def _task(partition: TopicPartition, found: GroupStatus) -> str | None:
     return None if part is None else f"{part}_{partition.partition}"
 
 
+def _known_tasks(partitions: frozenset[TopicPartition], found: GroupStatus) -> list[str] | None:
+    """Return the tasks that partitions belong to, in order; None where not all are known."""
+    parts = {(found.subtopologies.get(topic), number) for topic, number in partitions}
+    known = sorted((part, number) for part, number in parts if part is not None)
+    return [f"{part}_{number}" for part, number in known] if len(known) == len(parts) else None
+
+
 def _tasks(partitions: frozenset[TopicPartition], found: GroupStatus) -> str:
     """Return the tasks that partitions belong to; where these are not known, their topics."""
-    tasks = {_task(partition, found) for partition in partitions}
-    if None not in tasks:
-        return ", ".join(sorted(filter(None, tasks))) or "-"
+    tasks = _known_tasks(partitions, found)
+    if tasks is not None:
+        return ", ".join(tasks) or "-"
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, number in sorted(partitions):
         by_topic[topic].append(number)

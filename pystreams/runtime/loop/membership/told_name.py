@@ -1,11 +1,13 @@
 """Whether the group tells of a member what the member tells now.
 
-A client id says where a process answers, and which topology it runs (`streams_metadata`). A broker
+A client id says in which state directory a process is, where it answers, and which topology it runs
+(`streams_metadata`). A broker
 keeps that of a static member for as long as it is one: who takes its place, as a process that is
 started again does, is told of under the client id of the one before. At a new address, or as
 another one of several processes, which has another port, it would be asked where nobody, or
-somebody else, answers; with an edited topology it would pass for one that runs the former. So it
-leaves the group, and joins it again. Where no address is told, nothing is.
+somebody else, answers; with an edited topology it would pass for one that runs the former; in
+another directory, nobody would keep its tasks warm where it was before. So it leaves the group, and
+joins it again. Where no address is told, another directory is what counts.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable
 
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.group_description import GroupDescription
-from pystreams.runtime.cluster.streams_metadata import host_of
+from pystreams.runtime.cluster.streams_metadata import directory_of, host_of
 from pystreams.runtime.ports import ConsumerPort
 
 _log = get_logger("pystreams.thread")
@@ -38,11 +40,11 @@ class ToldName:
 
     def is_told_anew(self, group: GroupDescription) -> bool:
         """Join again, once, where the group has another client id; return whether that was done."""
-        if host_of(self._client_id) is None or self._joined_again:
+        if self._joined_again:
             return False
         member_id = self._consumer().member_id()
         told = [member.client_id for member in group.members if member.member_id == member_id]
-        if told in ([], [self._client_id]):
+        if not any(map(self._differs, told)):
             return False
         self._joined_again = True
         _log.info(
@@ -53,3 +55,9 @@ class ToldName:
         self._consumer().leave()
         self._join()
         return True
+
+    def _differs(self, told: str) -> bool:
+        """Return whether others are misled by what the group tells."""
+        if host_of(self._client_id) is None:
+            return directory_of(told) not in {"", directory_of(self._client_id)}
+        return told != self._client_id
