@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import click
 
 from pystreams.cli.application.group_topology import topology_of_group
 from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.display.own_output import own_output
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.groups import ApplicationOptions, application_options, complete_file
@@ -130,7 +130,7 @@ def _config_in(reference: str) -> Mapping[str, Any]:
     path = Path(reference)
     if path.is_dir() or _is_json(path):
         return {}
-    with redirect_stdout(sys.stderr):  # What its module prints is no part of the output.
+    with own_output():
         return load_topology(reference).config
 
 
