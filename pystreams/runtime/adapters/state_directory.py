@@ -26,8 +26,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import re
-import secrets
 import shutil
 import tempfile
 import threading
@@ -42,6 +40,7 @@ from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId
 from pystreams.kernel.file_lock import FileLock
 from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.directory_id import id_in
 
 _log = get_logger("pystreams.state")
 
@@ -49,7 +48,6 @@ PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"
 GLOBAL = "global"
 
-_DIRECTORY_ID = re.compile("[0-9a-f]{8}")
 _DIRECTORY_MODE = 0o750
 _REMOVED = ".removed-"
 _ASKED_FOR = ".asked-for"
@@ -135,7 +133,7 @@ class StateDirectory:
         Raises:
             StateDirectoryError: It can't be read, or written.
         """
-        return self._attempt(partial(_id_in, self.directory / "state-directory-id"))
+        return self._attempt(partial(id_in, self.directory / "state-directory-id"))
 
     # ------------------------------------------------------------------ tasks
 
@@ -356,19 +354,6 @@ def tasks_in(directory: Path) -> list[TaskId]:
         if entry.is_dir() and str(task_id) == entry.name:
             found.append(task_id)
     return sorted(found)
-
-
-def _id_in(file: Path) -> str:
-    """Return the id that a file holds; it is made where it holds none."""
-    lock = FileLock.awaited(file)
-    try:
-        found = lock.read()
-        if not _DIRECTORY_ID.fullmatch(found):
-            found = secrets.token_hex(4)
-            lock.write(found)
-        return found
-    finally:
-        lock.release()
 
 
 def _kept_in(text: str) -> tuple[uuid.UUID | None, str]:
