@@ -33,6 +33,8 @@ def bytes_of_key(text: str, serde: Serde[Any], topic: str) -> bytes:
 
 def shown_key(key: Any) -> Any:
     """Return a key for JSON."""
+    if type(key) is str:  # As most are, of which many are asked for.
+        return key
     if isinstance(key, bytes) and _object_in(key) is not None:
         return {BASE64: base64.b64encode(key).decode()}
     return plain_of_value(key)

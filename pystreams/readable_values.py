@@ -39,6 +39,7 @@ _TEXTUAL = (serdes.STRING, serdes.BYTES, serdes.UUID)
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 BASE64 = "base64"
 """How JSON has bytes that are no text: {"base64": "..."}."""
+_AS_THEY_ARE = frozenset({str, int, bool, dict, list, type(None)})
 _NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 _WINDOWED = ("key", "window")
 _NULL = b"null"
@@ -148,6 +149,8 @@ def plain_of_value(value: Any) -> Any:
 
     That is {"base64": "..."} of bytes that are no text, and the name of a number that JSON has not.
     """
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         try:
