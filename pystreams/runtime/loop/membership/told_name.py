@@ -1,13 +1,12 @@
 """Whether the group tells of a member what the member tells now.
 
 A client id says in which state directory a process is, where it answers, and which topology it runs
-(`streams_metadata`). A broker
-keeps that of a static member for as long as it is one: who takes its place, as a process that is
-started again does, is told of under the client id of the one before. At a new address, or as
-another one of several processes, which has another port, it would be asked where nobody, or
-somebody else, answers; with an edited topology it would pass for one that runs the former; in
-another directory, nobody would keep its tasks warm where it was before. So it leaves the group, and
-joins it again. Where no address is told, another directory is what counts.
+(`streams_metadata`). A broker keeps that of a static member for as long as it is one: who takes its
+place, as a process that is started again does, is told of under the client id of the one before. At
+a new address, or as another one of several processes, which has another port, it would be asked
+where nobody, or somebody else, answers; with an edited topology it would pass for one that runs the
+former; in another directory, nobody would keep its tasks warm where it was before. So it leaves the
+group, and joins it again. Where no address is told, another directory is what counts.
 """
 
 from __future__ import annotations
