@@ -13,6 +13,7 @@ from tests.simulation.state import test_damaged_last_copies as last_copies
 from tests.simulation.state import test_damaged_stores as damaged
 from tests.simulation.state import test_lost_changelogs as lost
 from tests.simulation.state import test_topics_without_ids as without_ids
+from tests.simulation.state import test_windows_deleted_by_the_clock as deleted
 from tests.simulation.state.damaging import DAMAGES
 from tests.stores import test_damage_is_noticed as noticed
 from tests.stores import test_damaged_store_is_rebuilt as rebuilt
@@ -56,6 +57,10 @@ TESTS: dict[str, Callable[..., object]] = {
     ),
     "retention has cut off the changelog of windows": (
         lost.test_windows_whose_changelog_has_moved_on_are_restored_as_ever
+    ),
+    "the same, and the stream is further behind the wall clock than "
+    "`windowstore.changelog.additional.retention.ms`": (
+        deleted.test_a_store_that_is_restored_without_what_was_deleted_is_told_once
     ),
     "the `cleanup.policy` of a changelog is `delete`": (
         broker.test_a_changelog_with_a_retention_is_refused_and_told_what_was_lost_when_corrected
