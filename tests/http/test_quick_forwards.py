@@ -223,6 +223,15 @@ def request(key: bytes, more: bytes = b"") -> bytes:
     return b"GET /v1/stores/counts/%b HTTP/1.1\r\n%b%b\r\n" % (key, HOST, more)
 
 
+def answers_in_turn(raw: Raw) -> list[bytes]:
+    """Ask for each key once the one before is answered."""
+    answers = []
+    for key in KEYS:
+        raw.send(request(key))
+        answers.append(raw.answer())
+    return answers
+
+
 def wait_until_both_have_keys(instances: list[Served]) -> None:
     """Wait until all keys are there, some in each instance."""
     last: list[bytes] = []
@@ -267,10 +276,7 @@ def test_what_follows_a_question_for_another_process_is_answered_in_order(
     instances: list[Served],
 ) -> None:
     with contextlib.closing(Raw(instances[0].url)) as raw:
-        expected = []
-        for key in KEYS:
-            raw.send(request(key))
-            expected.append(raw.answer())
+        expected = answers_in_turn(raw)
         for _ in range(10):
             for key in KEYS:  # No answer is waited for.
                 raw.send(request(key))
@@ -279,10 +285,7 @@ def test_what_follows_a_question_for_another_process_is_answered_in_order(
 
 def test_questions_that_come_together_are_answered_in_order(instances: list[Served]) -> None:
     with contextlib.closing(Raw(instances[0].url)) as raw:
-        expected = []
-        for key in KEYS:
-            raw.send(request(key))
-            expected.append(raw.answer())
+        expected = answers_in_turn(raw)
         for _ in range(10):
             raw.send(b"".join(map(request, KEYS)))
             assert [raw.answer() for _ in KEYS] == expected
