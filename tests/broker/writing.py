@@ -41,6 +41,8 @@ class Writer:
             {
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,
+                # With more, a batch may be lost in silence: `implicit_acknowledgements`.
+                "max.in.flight.requests.per.connection": 1,
                 "message.timeout.ms": 0,
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "log_level": 4,  # That a topic is deleted is no news here.

@@ -15,6 +15,7 @@ from pystreams.cli.commands.records.topics import topics
 from pystreams.kernel.partitioner import partition_of
 from tests import names
 from tests.broker import reading
+from tests.broker.troubles.request_proxy import PRODUCE, RequestProxy, not_leader
 from tests.broker.writing import writer_of
 
 if TYPE_CHECKING:
@@ -76,6 +77,22 @@ def test_numbers_are_written_and_read_by_the_serde_of_the_sink(shop: Shop) -> No
     assert shop.produce("alice\t3\n", topic="totals").exit_code == 0
 
     assert shop.consume(topic="totals").stdout == "alice\t3\n"
+
+
+def test_a_batch_that_is_refused_at_first_is_written(shop: Shop) -> None:
+    """As by a broker that does not lead the new topic yet: librdkafka may forget the batch."""
+    shop.create_topics()
+    proxy = RequestProxy(shop.servers)
+    proxy.answer_next(PRODUCE, not_leader(f"{shop.name}-orders"))
+    around, shop.broker = shop.broker, ("-c", f"bootstrap.servers={proxy.bootstrap_servers}")
+    lines = [json.dumps({"total": total, "note": "x" * 700_000}) for total in range(3)]
+    wrote = shop.produce("\n".join(lines))
+    shop.broker = around
+    proxy.close()
+
+    assert wrote.exit_code == 0, wrote.output
+    assert proxy.own_answers == 1
+    assert [json.loads(line)["total"] for line in shop.consume().stdout.splitlines()] == [0, 1, 2]
 
 
 def test_json_carries_whole_records_there_and_back(shop: Shop, tmp_path: Path) -> None:

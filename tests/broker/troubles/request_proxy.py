@@ -14,6 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaError
+
 PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
@@ -47,6 +49,17 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 def _receive_frame(connection: socket.socket) -> bytes:
     size = _receive(connection, 4)
     return size + _receive(connection, struct.unpack(">i", size)[0])
+
+
+def not_leader(topic: str) -> bytes:
+    """Return the body of an answer to Produce, version 9 or 10, of partition 0."""
+    name = topic.encode()
+    error = struct.pack(">ihqqq", 0, KafkaError.NOT_LEADER_FOR_PARTITION, -1, -1, -1)
+    no_errors, no_message, no_tags = bytes([0 + 1]), bytes(1), bytes(1)
+    partitions = bytes([1 + 1]) + error + no_errors + no_message + no_tags
+    topics = bytes([1 + 1, len(name) + 1]) + name + partitions + no_tags
+    throttled = bytes(4)
+    return topics + throttled + no_tags
 
 
 def api_of(request: bytes) -> int:
@@ -90,6 +103,7 @@ class RequestProxy:
         self.lost_answers = 0
         self.own_answers = 0
         self._given: dict[int, list[bytes]] = {}
+        self._waits_for_next = False
         self._keep: dict[int, int] = {}
         self._cuts = True
         self._delivers = False
@@ -107,10 +121,15 @@ class RequestProxy:
         """Let the next requests of a kind be done, and cut the connections before the answer."""
         self._set(api, count, cuts=True, delivers=True)
 
-    def answer_next(self, api: int, *bodies: bytes) -> None:
-        """Answer the next requests of a kind with these bodies; the broker does not see them."""
+    def answer_next(self, api: int, *bodies: bytes, late: bool = False) -> None:
+        """Answer the next requests of a kind with these bodies; the broker does not see them.
+
+        Args:
+            late: Whether an answer waits for the next request of its kind on the connection.
+        """
         with self._lock:
             self._given[api] = list(bodies)
+            self._waits_for_next = late
 
     def deliver_late(self) -> None:
         """Send what was kept to the broker, on connections of its own; return when answered."""
@@ -171,15 +190,22 @@ class RequestProxy:
 
     def _requests(self, client: socket.socket, broker: socket.socket) -> None:
         first = b""
+        late: dict[int, bytes] = {}
         with suppress(OSError):
             while True:
                 request = _receive_frame(client)
                 first = first or request
+                if waiting := late.pop(api_of(request), b""):
+                    client.sendall(waiting)
                 given = self._given_for(request)
                 if given is not None:
                     # The header: the number of the request, and no tags.
                     answer = request[8:12] + bytes(1) + given
-                    client.sendall(struct.pack(">i", len(answer)) + answer)
+                    framed = struct.pack(">i", len(answer)) + answer
+                    if self._waits_for_next:
+                        late[api_of(request)] = framed
+                    else:
+                        client.sendall(framed)
                     self.own_answers += 1
                 elif self._is_kept(request):
                     self.kept.append(Kept(first, request))

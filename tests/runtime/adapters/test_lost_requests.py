@@ -119,9 +119,8 @@ def test_the_lines_that_only_we_asked_for_are_not_shown() -> None:
 
     assert ours.shown == ["loud"]
     assert theirs.shown == ["quiet", "loud"]
-    assert LostRequests.telling(config) == {"debug": "broker"}
-    assert LostRequests.telling(asked) == {"debug": "eos,broker"}
-    assert LostRequests.telling({}) == {}
+    assert LostRequests.telling(config) == {"debug": "eos,broker"}
+    assert LostRequests.telling({"debug": "cgrp"}) == {"debug": "cgrp,eos"}
 
 
 def test_what_was_answered_leaves_no_doubt(make_application: MakeApplication) -> None:

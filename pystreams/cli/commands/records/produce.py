@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     _Placed = tuple[ProducedRecord, Sequence[int | None]]
 
 _BATCH_RECORDS = 10_000
+_IN_FLIGHT = "producer.max.in.flight.requests.per.connection"
+"""With more than one, a batch may be lost that nobody could send again: the topic may be new.
+
+Source: `pystreams.runtime.adapters.producing.implicit_acknowledgements`.
+"""
 
 
 @click.command()
@@ -188,7 +194,7 @@ def _write(
     from pystreams.record import OutputBuffer
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
-    clients = ConfluentClients(config)
+    clients = ConfluentClients(replace(config, overrides={_IN_FLIGHT: 1, **config.overrides}))
     client_id = f"{config.application_id}-produce"
     buffers: dict[int | None, OutputBuffer] = {}
     # What somebody types is written line by line.

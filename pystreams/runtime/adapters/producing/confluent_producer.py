@@ -1,8 +1,9 @@
 """Producers, on librdkafka.
 
-How failed deliveries are noticed: `delivery_reports`. What becomes of records a topic does not
-take: `refused_records`. How large batches are: `batch_limits`; a refused one costs a new client.
-So does a transaction that leaves doubts, see `lost_requests`: librdkafka gives a client one epoch.
+How failed deliveries are noticed: `delivery_reports`, `implicit_acknowledgements`. What becomes of
+records a topic does not take: `refused_records`. How large batches are: `batch_limits`; a refused
+one costs a new client. So does a transaction that leaves doubts, see `lost_requests`: librdkafka
+gives a client one epoch.
 """
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
@@ -41,6 +42,7 @@ from pystreams.runtime.adapters.connection.connections import (
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.producing.commit_outcomes import CommitLimits, commit
 from pystreams.runtime.adapters.producing.delivery_reports import DeliveryReports, LastSent
+from pystreams.runtime.adapters.producing.implicit_acknowledgements import ImplicitAcknowledgements
 from pystreams.runtime.adapters.producing.lost_requests import LostRequests
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords, missing_topic
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
@@ -78,6 +80,9 @@ class ConfluentProducer:
         commit_timeout_s: float = 300.0,
     ) -> None:
         self._transactional_id: str | None = config.get("transactional.id")
+        self._name = (
+            f"producer {self._transactional_id!r}" if self._transactional_id else "producer"
+        )
         self._config = {**config, **LostRequests.telling(config)}
         self._outage = outage
         self._connections = outage.refused(config)
@@ -86,14 +91,13 @@ class ConfluentProducer:
         self.gives_up: Callable[[float], bool] = lambda _: False
         self._in_transaction = False
         self._lost = LostRequests(LibrdkafkaLog(outage, self._connections), config)
-        # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
+        # Without a transaction a flush is tried again; in between a stop gets a hearing.
         self._flush_timeout_s = 3.0 if self._transactional_id is None else _ANSWER_TIMEOUT_S
-        # Topics sent to since the last commit.
-        self._topics: set[str] = set()
+        self._topics: set[str] = set()  # Those sent to since the last commit.
         self._limits = limits
         self._batch_size = BatchSize(config, limits, topics)
         self._refused = RefusedRecords(handler, self._batch_size)
-        self._reports = DeliveryReports()
+        self._reports = DeliveryReports(ImplicitAcknowledgements(self._lost))
         self._keeps_all_failures = self._transactional_id is None and handler is not log_and_fail
         self._client: Producer | None = None
         self._initialized = False
@@ -200,6 +204,7 @@ class ConfluentProducer:
         if remaining:
             message = f"{self._name}: {remaining} records are not acknowledged yet"
             raise RetriableClientError(message)
+        self._reports.implicit.refuse(self._name)
         if outstanding:
             self._outage.ends()
             self._connections.accept()
@@ -297,7 +302,7 @@ class ConfluentProducer:
 
     def abort_transaction(self, timeout_s: float = 5.0) -> None:
         """Abort the open transaction and forget what was sent in it."""
-        self._reports.forget_offsets()
+        self._reports.forget_sent()
         try:
             self._open.abort_transaction(timeout_s)
         except CLIENT_EXCEPTIONS as error:
@@ -326,8 +331,8 @@ class ConfluentProducer:
     # ------------------------------------------------------------------ the end
 
     def forget_sent(self) -> None:
-        """Forget where changelog records went that no flush has acknowledged."""
-        self._reports.forget_offsets()
+        """Forget what became of records that no flush has acknowledged."""
+        self._reports.forget_sent()
 
     def close(self, timeout_s: float = 3.0) -> bool:
         """Release the client; abort what is open, in time (s); return whether nothing is left."""
@@ -346,10 +351,9 @@ class ConfluentProducer:
         """Put a client in place of the one there is, with batches of the size that suits now."""
         self.close()
         self._initialized = False
-        self._reports.forget_failures()
-        self._reports.forget_offsets()
+        self._reports.forget()
         own = self._config | self._batch_size.settings() | self._reporting()
-        self._client = make_client(Producer, own, self._outage, self._lost)
+        self._client = make_client(Producer, own, self._outage, self._reports.implicit)
 
     def _reporting(self) -> dict[str, Callable[..., Any]]:
         """Return the setting for the callback of every record; see `delivery_reports`."""
@@ -363,10 +367,6 @@ class ConfluentProducer:
     def _open(self) -> Producer:
         assert self._client is not None, "the producer was closed"
         return self._client
-
-    @property
-    def _name(self) -> str:
-        return f"producer {self._transactional_id!r}" if self._transactional_id else "producer"
 
     def _cause(self) -> KafkaError | None:
         """Return why the transaction has failed, if it has: told to whoever would begin one."""

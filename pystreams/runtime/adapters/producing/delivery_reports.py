@@ -7,6 +7,7 @@
   when all is well): 0.1 us a record; a Python function costs 0.25.
 - The last record of each send to a changelog carries a callback of its own, which learns the
   offset. Records of a partition are acknowledged in order, so it speaks for those before it.
+- That librdkafka reports what no broker has said is told by its log: `implicit_acknowledgements`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.connection.confluent import Message
 from pystreams.runtime.adapters.connection.confluent_errors import PURGED
+from pystreams.runtime.adapters.producing.implicit_acknowledgements import ImplicitAcknowledgements
 
 
 class Failure(NamedTuple):
@@ -50,11 +52,13 @@ class DeliveryReports:
     """The delivery reports of one producer since they were last forgotten.
 
     Attributes:
+        implicit: Hears of those that no broker has made.
         first_failures: The first failure by its error; None stands for success and is of no
             interest. Its `setdefault` is the callback that costs least.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, implicit: ImplicitAcknowledgements) -> None:
+        self.implicit = implicit
         self.first_failures: dict[KafkaError | None, Message | None] = {None: None}
         self._failures: list[tuple[KafkaError, Message]] = []
         self._last_sent: dict[OutputBuffer, LastSent] = {}
@@ -89,15 +93,21 @@ class DeliveryReports:
                 output.last_offset = last_sent.offset
         self._last_sent.clear()
 
+    def forget(self) -> None:
+        """Forget all."""
+        self.forget_failures()
+        self.forget_sent()
+
     def forget_failures(self) -> None:
         """Forget what has failed."""
         self._failures.clear()
         self.first_failures.clear()
         self.first_failures[None] = None
 
-    def forget_offsets(self) -> None:
-        """Forget offsets of changelogs that were not acknowledged yet."""
+    def forget_sent(self) -> None:
+        """Forget what was sent and is not to be committed: its offsets, and what may be lost."""
         self._last_sent.clear()
+        self.implicit.forget()
 
 
 def _failure(error: KafkaError, message: Message) -> Failure:

@@ -48,11 +48,13 @@ class LostRequests:
 
     @staticmethod
     def telling(config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings with which librdkafka says all that is needed of transactions."""
-        if "transactional.id" not in config:
-            return {}
-        asked = config.get("debug")
-        return {"debug": f"{asked},broker" if asked else "broker"}
+        """Return the settings with which librdkafka says all that is needed of a producer.
+
+        `eos` is for `implicit_acknowledgements`, of any producer.
+        """
+        asked = [config["debug"]] if config.get("debug") else []
+        needed = ["eos", "broker"] if "transactional.id" in config else ["eos"]
+        return {"debug": ",".join(asked + needed)}
 
     def hear(self, client: Producer) -> None:
         """Take the lines a client has for us; an error of the client leaves doubt, no more."""
