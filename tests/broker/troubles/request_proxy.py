@@ -51,10 +51,10 @@ def _receive_frame(connection: socket.socket) -> bytes:
     return size + _receive(connection, struct.unpack(">i", size)[0])
 
 
-def not_leader(topic: str) -> bytes:
-    """Return the body of an answer to Produce, version 9 or 10, of partition 0."""
+def not_leader(topic: str, partition: int = 0) -> bytes:
+    """Return the body of an answer to Produce, version 9 or 10, of one partition."""
     name = topic.encode()
-    error = struct.pack(">ihqqq", 0, KafkaError.NOT_LEADER_FOR_PARTITION, -1, -1, -1)
+    error = struct.pack(">ihqqq", partition, KafkaError.NOT_LEADER_FOR_PARTITION, -1, -1, -1)
     no_errors, no_message, no_tags = bytes([0 + 1]), bytes(1), bytes(1)
     partitions = bytes([1 + 1]) + error + no_errors + no_message + no_tags
     topics = bytes([1 + 1, len(name) + 1]) + name + partitions + no_tags

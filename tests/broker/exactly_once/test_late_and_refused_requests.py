@@ -1,8 +1,9 @@
-"""Requests of a transaction that reach a real broker when the next one has begun.
+"""Requests that reach a real broker late, or that it refuses.
 
 A proxy keeps some of `EndTxn`, `AddOffsetsToTxn` and `TxnOffsetCommit` back until the client has
-sent them again, and then delivers them. No list of the output may tell of a transaction that was
-lost, torn or repeated; without the guard, a new epoch after such a request, some do.
+sent them again, and then delivers them when the next transaction has begun. Another one refuses
+batches of records. No list of the output may tell of a transaction that was lost, torn or repeated;
+without the guard, a new epoch after a late request, some do.
 
 The seed is printed; `LATE_SEED` in the environment gives another one.
 Spec: KIP-890 "Motivation".
@@ -24,6 +25,7 @@ from pystreams.kernel.partitioner import partition_of
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import read_all
 from tests.broker.troubles.late_requests import LateRequestsProxy
+from tests.broker.troubles.refusing_proxy import RefusingProxy
 from tests.broker.waiting import wait_until
 from tests.broker.writing import Feed, Writer
 from tests.histories.list_append import Anomaly, anomalies
@@ -69,25 +71,31 @@ class TransactionsFeed(Feed):
         self._writer.write(self._topic, name, key, partition_of(key.encode(), PARTITIONS))
 
 
-class LateRequests:
-    """One application behind a proxy that keeps requests back.
+class Troubled:
+    """One application behind a proxy that makes trouble.
 
     Args:
         servers: The broker.
         topics: Input and output.
         name: The application's id.
         directory: For its state.
-        seed: Decides which requests are late.
+        proxy: What makes trouble.
+        producer: Settings of the producers; underscores stand for dots.
 
     Attributes:
-        proxy: What keeps requests back.
+        proxy: The same.
     """
 
     def __init__(
-        self, servers: str, topics: tuple[str, str], name: str, directory: Path, seed: int
+        self,
+        servers: str,
+        topics: tuple[str, str],
+        name: str,
+        directory: Path,
+        proxy: LateRequestsProxy | RefusingProxy,
+        **producer: object,
     ) -> None:
-        print(f"LATE_SEED={seed}")
-        self.proxy = LateRequestsProxy(servers, seed, rate=0.25)
+        self.proxy = proxy
         self._servers = servers
         self._source, self._output = topics
         self._expected: dict[str, set[str]] = {}
@@ -96,7 +104,7 @@ class LateRequests:
             "bootstrap.servers": self.proxy.bootstrap_servers,
             "state.dir": directory / "state",
             "commit.interval.ms": 100,
-            "producer.socket.timeout.ms": 1000,
+            **{f"producer.{name.replace('_', '.')}": value for name, value in producer.items()},
         }
 
     @contextmanager
@@ -132,12 +140,12 @@ class LateRequests:
 
     def told(self) -> str:
         found = "\n".join(map(str, self.anomalies()[:20]))
-        return f"{dict(self.proxy.late)} were late\n{found}"
+        return f"{self.proxy.troubles} requests were late or refused\n{found}"
 
-    def check(self, guarantee: str, late: int) -> None:
-        """Run until so many requests were late; see that the output is right."""
+    def check(self, guarantee: str, troubles: int) -> None:
+        """Run until so many requests were late or refused; see that the output is right."""
         with self.running(guarantee):
-            self.feed_until(lambda: self.proxy.late.total() >= late, "late requests")
+            self.feed_until(lambda: self.proxy.troubles >= troubles, "trouble")
             assert not self.violations()
             self.proxy.behave()
             wait_until(lambda: not self.anomalies(), "all transactions", told=self.told)
@@ -147,27 +155,59 @@ class LateRequests:
         return [anomaly for anomaly in self.anomalies() if anomaly.kind not in {"lost", "torn"}]
 
 
-MakeLateRequests = Callable[[int], LateRequests]
+MakeTroubled = Callable[[int], Troubled]
+SEED = int(os.environ.get("LATE_SEED", "1"))
+
+
+@pytest.fixture
+def topics(create_topic: CreateTopic) -> tuple[str, str]:
+    return create_topic("in", partitions=PARTITIONS), create_topic("out", partitions=PARTITIONS)
 
 
 @pytest.fixture
 def late_requests(
-    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
-) -> MakeLateRequests:
-    topics = create_topic("in", partitions=PARTITIONS), create_topic("out", partitions=PARTITIONS)
-    servers = broker.bootstrap_servers
-    return lambda seed: LateRequests(servers, topics, unique_name, tmp_path, seed)
+    broker: DevelopmentBroker, topics: tuple[str, str], unique_name: str, tmp_path: Path
+) -> MakeTroubled:
+    def make(seed: int) -> Troubled:
+        print(f"LATE_SEED={seed}")
+        servers = broker.bootstrap_servers
+        proxy = LateRequestsProxy(servers, seed, rate=0.25)
+        return Troubled(servers, topics, unique_name, tmp_path, proxy, socket_timeout_ms=1000)
+
+    return make
+
+
+@pytest.fixture
+def refused_batches(
+    broker: DevelopmentBroker, topics: tuple[str, str], unique_name: str, tmp_path: Path
+) -> MakeTroubled:
+    """Batches of five records, so that several are on their way."""
+
+    def make(seed: int) -> Troubled:
+        print(f"LATE_SEED={seed}")
+        servers = broker.bootstrap_servers
+        proxy, few = RefusingProxy(servers, seed, rate=0.05), {"batch_num_messages": 5}
+        return Troubled(servers, topics, unique_name, tmp_path, proxy, linger_ms=0, **few)
+
+    return make
 
 
 @pytest.mark.parametrize("guarantee", first_of(*reversed(GUARANTEES)))
 def test_requests_that_come_late_change_nothing(
-    late_requests: MakeLateRequests, guarantee: str
+    late_requests: MakeTroubled, guarantee: str
 ) -> None:
-    late_requests(int(os.environ.get("LATE_SEED", "1"))).check(guarantee, late=10)
+    late_requests(SEED).check(guarantee, troubles=10)
+
+
+@pytest.mark.parametrize("guarantee", first_of(*GUARANTEES))
+def test_batches_that_are_refused_change_nothing(
+    refused_batches: MakeTroubled, guarantee: str
+) -> None:
+    refused_batches(SEED).check(guarantee, troubles=60)
 
 
 def test_without_a_new_epoch_requests_that_come_late_change_the_output(
-    late_requests: MakeLateRequests,
+    late_requests: MakeTroubled,
 ) -> None:
     application = late_requests(1)
     with (
@@ -182,6 +222,16 @@ def test_without_a_new_epoch_requests_that_come_late_change_the_output(
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("seed", range(2, 22))
 def test_requests_that_come_late_change_nothing_for_many_seeds(
-    late_requests: MakeLateRequests, guarantee: str, seed: int
+    late_requests: MakeTroubled, guarantee: str, seed: int
 ) -> None:
-    late_requests(seed).check(guarantee, late=200)
+    late_requests(seed).check(guarantee, troubles=200)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_batches_that_are_refused_change_nothing_for_many_seeds(
+    refused_batches: MakeTroubled, guarantee: str, seed: int
+) -> None:
+    refused_batches(seed).check(guarantee, troubles=200)
