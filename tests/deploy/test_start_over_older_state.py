@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from structlog.testing import capture_logs
 
 from pystreams import StreamsConfig
 from pystreams.cli.commands.development.describe import describe
+from pystreams.deploy.verdicts import Verdict
 from pystreams.errors import TopologyError
+from pystreams.ids import TaskId
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
 from pystreams.topology.plan.partition_plan import plan_partitions
@@ -35,6 +38,9 @@ from tests.deploy.pairs import (
 )
 
 CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
+FILES_LIE_OTHERWISE = [
+    name for name, pair in PAIRS.items() if [*pair.verdicts.values()] == [Verdict.REFUSED]
+]
 TOPICS = dict.fromkeys(("in", "out", "first", "copy", "others", "other", "rows", "a", "b"), 2)
 
 
@@ -82,6 +88,38 @@ def test_windows_under_a_name_that_held_others_are_refused_until_the_cure_is_fol
     assert "orders.py:8" in str(refused.value)
     assert "Give the store another name" in str(refused.value)
     start(directory, changed.replace("counts", "anew"))
+
+
+@pytest.mark.parametrize("name", FILES_LIE_OTHERWISE)
+def test_a_store_whose_files_lie_otherwise_is_refused_until_they_are_deleted(
+    directory: StateDirectory, name: str
+) -> None:
+    pair = PAIRS[name]
+    (store,) = pair.verdicts
+    start(directory, pair.old)
+    part = TopologyPlan(topology_of(pair.new), "app").subtopology_of_store(store)
+    assert part is not None
+    files = directory.lock_task(TaskId(part.id, 1)) / "rocksdb" / store
+    files.mkdir(parents=True)
+
+    for _ in range(2):
+        with pytest.raises(TopologyError, match=f"store '{store}'") as refused:
+            start(directory, pair.new)
+
+    (told_files,) = re.findall(f"  (\\S+): store '{store}'", str(refused.value))
+    assert list(Path("/").glob(told_files.removeprefix("/"))) == [files]
+    files.rmdir()
+    start(directory, pair.new)
+
+
+def test_files_of_a_store_that_no_task_opens_any_more_are_no_reason_to_refuse(
+    directory: StateDirectory,
+) -> None:
+    pair = PAIRS["final results asked for"]
+    start(directory, pair.old)
+    (directory.lock_task(TaskId(7, 0)) / "rocksdb" / "counts").mkdir(parents=True)
+
+    start(directory, pair.new)
 
 
 def test_who_knows_better_than_a_refusal_says_so_as_it_tells(

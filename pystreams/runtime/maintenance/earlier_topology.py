@@ -3,11 +3,12 @@
     <state.dir>/<application.id>/pystreams-topology.json
 
 The file is the topology's fingerprint (`pystreams.deploy.fingerprint`), compared at the start,
-before a topic is made: what would give wrong results in silence is refused, with the cure; what is
-left behind, or may not fit, is logged once. When the topology was compared with what the group has
-noted, too (`topics.last_topology`), the file is written for it: a start that fails before that is
-compared again. `compared_with` in it says which topology of the group that was, so that it is told
-once. A backfill that seeds stores writes the file before the first one.
+before a topic is made and the group is joined: refused, with the cure, are wrong results in
+silence, and a store whose files can't be opened as it is declared now; what is left behind, or may
+not fit, is logged once. When the topology was compared with what the group has noted, too
+(`topics.last_topology`), the file is written for it: a start that fails before that is compared
+again. `compared_with` in it says which topology of the group that was, so that it is told once. A
+backfill that seeds stores writes the file before the first one.
 
 A directory without the file tells nothing: one of an earlier pystreams, one that is new, or one
 whose disk is gone. Java passes the file over.
@@ -30,10 +31,10 @@ from pystreams.deploy.fingerprint import (
 )
 from pystreams.deploy.fingerprint_shape import is_fingerprint
 from pystreams.deploy.shared_fingerprint import shared
-from pystreams.deploy.verdicts import Comparison, Verdict
+from pystreams.deploy.verdicts import Comparison, Judgement, Verdict
 from pystreams.errors import StateDirectoryError, TopologyError
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.adapters.state_directory import GLOBAL, StateDirectory
 from pystreams.runtime.cluster.noted_fingerprint import FingerprintNote
 from pystreams.runtime.cluster.topology_note import TopologyNote
 from pystreams.runtime.ports import AdminPort
@@ -48,6 +49,8 @@ from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 FINGERPRINT_FILE = "pystreams-topology.json"
+_ROCKSDB = "rocksdb"
+"""Where stores on disk are, in a task's directory."""
 
 _log = get_logger("pystreams.state")
 
@@ -67,6 +70,7 @@ class EarlierTopology:
         defaults: StreamsConfig | StoreEnvironment,
     ) -> None:
         self.file = directory.directory / FINGERPRINT_FILE
+        self._directory = directory
         self._has_state = bool(directory.task_ids())
         self._kept = read_fingerprint(self.file)
         self._plan = plan
@@ -80,7 +84,8 @@ class EarlierTopology:
         """Compare it with the topology that is to run, and tell what is lost or may be.
 
         Raises:
-            TopologyError: A store would give wrong results, and nothing would show it.
+            TopologyError: A store would give wrong results, and nothing would show it; or its
+                files lie here in a way in which it can't open them.
         """
         if self._kept is None:
             if self._has_state:
@@ -97,7 +102,29 @@ class EarlierTopology:
                 "Nothing was changed. `pystreams check` shows what else would happen. "
                 f"{how_to_take_the_rows(self.file)}"
             )
+        if unfit := [judged for judged in found.of(Verdict.REFUSED) if self._files_of(judged)]:
+            told = "\n".join(f"  {self._files_of(each)}: {each.in_words()}" for each in unfit)
+            raise TopologyError(
+                f"this topology can't open the state that is here:\n{told}\n"
+                "Nothing was changed, and the group was not joined. `pystreams check` shows what "
+                "else would happen"
+            )
         _tell(found)
+
+    def _files_of(self, judged: Judgement) -> str:
+        """Return where the files of a store are that its tasks would open; "" if there are none."""
+        facts = self._fingerprint["stores"].get(judged.name)
+        if judged.kind != "store" or facts is None:
+            return ""
+        part, root = facts["subtopology"], self._directory.directory
+        if part is None:
+            homes, pattern = self._directory.global_directories(), f"{GLOBAL}*"
+        else:
+            tasks = [task for task in self._directory.task_ids() if task.subtopology == part]
+            homes, pattern = [root / str(task) for task in tasks], f"{part}_*"
+        if not any((home / _ROCKSDB / judged.name).is_dir() for home in homes):
+            return ""
+        return str(root / pattern / _ROCKSDB / judged.name)
 
     def last_topology(self, admin: AdminPort) -> LastTopology:
         """Return what compares it with the topology that the group ran last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,36 @@ def test_the_verdict_is_what_happens(
     worst = max(pair.verdicts.values(), key=list(Verdict).index)
     expected = EMPTY if name in ALWAYS_EMPTY else HAPPENS[worst]
     assert happenings == [expected], second.error
+
+
+def test_files_that_lie_otherwise_are_refused_before_a_thread_begins_until_they_are_deleted(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    pair = PAIRS["results kept so much longer that segments are cut otherwise"]
+    topics = {topic: create_topic(topic, partitions=1) for topic in TOPICS}
+    deployed = Deployed(broker.bootstrap_servers, unique_name, tmp_path, topics)
+    deployed.feed(2)
+    first = deployed.start(pair.old)
+    try:
+        wait_until(lambda: count_in(first, "counts") == 2, "two counted")
+    finally:
+        first.close(DEADLINE_S)
+
+    refused = deployed.start(pair.new)
+    try:
+        wait_until(lambda: refused.error, "refused")
+        assert not refused.metadata_for_local_threads()
+    finally:
+        refused.close(DEADLINE_S)
+    (files,) = re.findall(r"  (\S+): store 'counts'", str(refused.error))
+    for directory in Path("/").glob(files.removeprefix("/")):
+        shutil.rmtree(directory)
+    deployed.feed(1)
+    second = deployed.start(pair.new)
+    try:
+        wait_until(lambda: count_in(second, "counts") == 3, "the old rows, counted on")
+    finally:
+        second.close(DEADLINE_S)
 
 
 def test_a_new_directory_is_refused_what_would_be_wrong_until_somebody_says_to_know_better(
