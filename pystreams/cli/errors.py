@@ -27,16 +27,21 @@ _EXIT_CODES: tuple[tuple[type[StreamsError], ExitCode], ...] = (
 
 
 class CommandFailure(click.ClickException):
-    """Ends a command with the message and the exit code of an error."""
+    """Ends a command with the message and the exit code of an error.
 
-    def __init__(self, error: StreamsError) -> None:
+    Args:
+        code: The exit code where the error alone does not say it.
+    """
+
+    def __init__(self, error: StreamsError, code: ExitCode | None = None) -> None:
         super().__init__(in_lines(_with_causes(error)))
         self.error = error
+        self._code = code
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]  # click's is a variable of the class
         """What the process ends with."""
-        return exit_code_of(self.error)
+        return exit_code_of(self.error) if self._code is None else self._code
 
 
 def exit_code_of(error: StreamsError) -> ExitCode:

@@ -106,8 +106,8 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 no broker, 70 a bug, 130 Ctrl-C, "
-    "141 nobody reads the output, 143 SIGTERM.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 no broker, 4 no such key, 70 a bug, "
+    "130 Ctrl-C, 141 nobody reads the output, 143 SIGTERM.",
 )
 @click.version_option(package_name="pystreams-kafka", message="pystreams %(version)s")
 def pystreams() -> None:

@@ -237,12 +237,12 @@ def test_the_command_runs_beside_files_named_like_pythons_own_modules(
     write(TOPOLOGY + "topology = make('in')")
     options = ["-cbootstrap.servers=127.0.0.1:1", "-capplication.id=a", "-cstate.dir=state"]
     options += ["-cdefault.key.serde=string", "-cdefault.value.serde=string"]
-    commands = {
-        0: ["describe", "flow.py"],
-        1: ["query", "http://127.0.0.1:1", "counts", "a"],  # Nobody answers there.
-        3: ["run", "flow.py", *options, "--http", "0"],
-    }
-    for exit_code, command in commands.items():
+    commands = [
+        (0, ["describe", "flow.py"]),
+        (3, ["query", "http://127.0.0.1:1", "counts", "a"]),  # Nobody answers there.
+        (3, ["run", "flow.py", *options, "--http", "0"]),
+    ]
+    for exit_code, command in commands:
         done = subprocess.run(
             [sys.executable, "-m", "pystreams", *command],
             cwd=tmp_path,

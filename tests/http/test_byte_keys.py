@@ -120,7 +120,7 @@ def test_the_command_takes_bytes_as_they_are_shown(instances: list[Served]) -> N
 
     assert json.loads(of_key.output)["key"] == shown(key)
     assert [json.loads(line)["key"] for line in of_range.output.splitlines()] == [shown(key)]
-    assert (absent.exit_code, "has no key" in absent.output) == (1, True)
+    assert (absent.exit_code, "has no key" in absent.output) == (4, True)
 
 
 def test_base64_that_is_none_is_refused(instances: list[Served]) -> None:

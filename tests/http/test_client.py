@@ -69,7 +69,7 @@ def test_an_address_that_is_none_is_refused(url: str, told: str) -> None:
     with pytest.raises(HttpQueryError, match=told):
         Client(url)
     answer = CliRunner().invoke(pystreams, ["query", url, "counts", "a"])
-    assert (answer.exit_code, told in answer.output) == (1, True)
+    assert (answer.exit_code, told in answer.output) == (2, True)
 
 
 def test_a_partition_that_is_not_there_is_no_missing_key(filed: Served) -> None:
@@ -79,24 +79,26 @@ def test_a_partition_that_is_not_there_is_no_missing_key(filed: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "answered",
+    ("answered", "code"),
     [
-        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 185\r\n\r\n{", id="ends early"),
-        pytest.param(b"HTTP/1.1 404 No\r\ncontent-length: 185\r\n\r\n{", id="refusal ends early"),
-        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", id="no HTTP"),
-        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n<p>", id="no JSON"),
-        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", id="other JSON"),
-        pytest.param(b"", id="nothing"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 185\r\n\r\n{", 3, id="ends early"),
+        pytest.param(
+            b"HTTP/1.1 404 No\r\ncontent-length: 185\r\n\r\n{", 3, id="refusal ends early"
+        ),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", 1, id="no HTTP"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n<p>", 1, id="no JSON"),
+        pytest.param(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", 1, id="other JSON"),
+        pytest.param(b"", 3, id="nothing"),
     ],
 )
-def test_what_is_no_answer_is_raised_as_that(answered: bytes) -> None:
+def test_what_is_no_answer_is_raised_as_that(answered: bytes, code: int) -> None:
     with answering(answered) as url:
         for ask in (lambda: Client(url).get("counts", "a"), lambda: [*Client(url).range("counts")]):
             with pytest.raises(HttpQueryError, match=f"^{url} ") as told:
                 ask()
             assert told.value.status == 0
         command = CliRunner().invoke(pystreams, ["query", url, "counts"])
-    assert (command.exit_code, command.output.startswith(f"Error: {url} ")) == (1, True)
+    assert (command.exit_code, command.output.startswith(f"Error: {url} ")) == (code, True)
 
 
 def test_an_answer_of_other_fields_is_no_range() -> None:
@@ -130,9 +132,21 @@ def answering(data: bytes) -> Iterator[str]:
 def test_the_command_says_what_is_wrong_once(filed: Served) -> None:
     answer = CliRunner().invoke(pystreams, ["query", filed.url, "absent", "a"])
 
-    assert answer.exit_code == 1
+    assert answer.exit_code == 2
     assert answer.output.startswith("Error: there is no store 'absent'; there are: by-length, ")
     assert len(answer.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("503 Busy", 3), ("502 Gone", 3), ("429 Many", 3), ("500 Broken", 1)]
+)
+def test_the_command_tells_who_may_answer_later_from_who_has_failed(status: str, code: int) -> None:
+    told = b'{"detail": "partition 0 restores", "status": 1}'
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(told)}\r\n\r\n"
+    with answering(head.encode() + told) as url:
+        answer = CliRunner().invoke(pystreams, ["query", url, "counts", "a"])
+
+    assert (answer.exit_code, answer.output) == (code, "Error: partition 0 restores\n")
 
 
 def test_the_command_prints_lines_of_json(filed: Served) -> None:
@@ -146,7 +160,7 @@ def test_the_command_prints_lines_of_json(filed: Served) -> None:
     assert json.loads(of_key.output)["value"] == 4
     entries = [json.loads(line) for line in of_range.output.splitlines()]
     assert sorted(entry["key"] for entry in entries) == ["b", "c"]
-    assert (none.exit_code, none.output) == (1, "Error: store 'counts' has no key 'nobody'\n")
+    assert (none.exit_code, none.output) == (4, "Error: store 'counts' has no key 'nobody'\n")
     assert negative.output == "Error: store 'by-length' has no key '-7'\n"
     both = run.invoke(pystreams, ["query", filed.url, "counts", "a", "--from", "b"])
     assert both.exit_code == 2
@@ -173,7 +187,7 @@ def test_the_command_trusts_the_certificates_it_is_given(filed: Served, tmp_path
         answered = CliRunner().invoke(pystreams, [*command, "--tls-ca", str(certificate)])
         wrong = CliRunner().invoke(pystreams, [*command, "--tls-ca", str(key)])
 
-    assert (refused.exit_code, "CERTIFICATE_VERIFY_FAILED" in refused.output) == (1, True)
+    assert (refused.exit_code, "CERTIFICATE_VERIFY_FAILED" in refused.output) == (2, True)
     assert json.loads(answered.output)["value"] == 4
     assert (wrong.exit_code, "has no certificate" in wrong.output) == (2, True)
 
@@ -193,8 +207,8 @@ def test_the_token_is_read_from_a_file(
         token.write_text("another", encoding="utf-8")
         wrong = CliRunner().invoke(pystreams, [*command, "--token-file", str(token)])
 
-    assert (refused.exit_code, "send the token" in refused.output) == (1, True)
-    assert (wrong.exit_code, "another one than the server's" in wrong.output) == (1, True)
+    assert (refused.exit_code, "send the token" in refused.output) == (2, True)
+    assert (wrong.exit_code, "another one than the server's" in wrong.output) == (2, True)
     assert "send the token" not in wrong.output
     assert json.loads(answered.output)["value"] == 4
 

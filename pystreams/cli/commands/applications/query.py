@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.errors import CommandFailure, streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.options.http import token_in
 from pystreams.cli.options.negative_numbers import CommandOfKeys
 from pystreams.cli.options.times import time_ms
@@ -17,10 +21,12 @@ from pystreams.errors import StreamsError
 from pystreams.kernel.clock import SystemClock
 
 if TYPE_CHECKING:
-    from pystreams.client import Client
+    from pystreams.client import Client, HttpQueryError
 
 _TIMES = frozenset({"as_of", "time_from", "time_to"})
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_LATER = frozenset((408, 429, 502, 503, 504))
+"""HTTP statuses of who has no answer yet, proxies before the application included."""
 
 
 @click.command(cls=CommandOfKeys)
@@ -58,9 +64,23 @@ def query(
     Each entry is a line of JSON. Any process of the application answers for all of them. Keys that
     are bytes and no text are given as they are shown: {"base64": "..."}. A KEY that begins with -
     and is no number comes last, behind --.
-    """
-    from pystreams.client import Client
 
+    \b
+    Exit codes:
+      0    printed; a range may have nothing in it
+      1    failed: the store can't be read, a range has more than is given, or what answers
+           at URL is no application of pystreams
+      2    wrong usage; or refused: no such store, not what it can be asked, the token,
+           a certificate that is not trusted
+      3    nobody answers at URL, or the application is not ready: ask again
+      4    the store has no such key
+      70   a bug in pystreams
+
+    \b
+    Examples:
+      pystreams query http://127.0.0.1:8080 counts alice
+      pystreams query http://127.0.0.1:8080 counts --from a --to f --limit 10
+    """
     token = None if token_file is None else token_in(token_file, "--token-file")
     tls = None if tls_ca is None else _trusting(tls_ca)
     if key is not None and (lower is not None or upper is not None):
@@ -69,15 +89,47 @@ def query(
     now_ms = SystemClock().now_ms()
     for name in _TIMES & given.keys():
         given[name] = time_ms(given[name], f"--{name.replace('_', '-')}", now_ms)
-    with streams_errors_as_exit_codes():
-        with Client(url, token=token, tls=tls) as client:
+    with streams_errors_as_exit_codes(), _refusals_as_exit_codes():
+        with _client(url, token, tls) as client:
             if key is None:
                 _print_range(client, store, {"from": lower, "to": upper, **given})
                 return
             found = client.get(store, key, **given)
         if found is None:
-            raise StreamsError(f"store {store!r} has no key {key!r}")
+            missing = StreamsError(f"store {store!r} has no key {key!r}")
+            raise CommandFailure(missing, ExitCode.NO_SUCH_KEY)
         click.echo(json.dumps(found))
+
+
+def _client(url: str, token: str | None, tls: ssl.SSLContext | None) -> Client:
+    from pystreams.client import Client, HttpQueryError
+
+    try:
+        return Client(url, token=token, tls=tls)
+    except HttpQueryError as error:
+        raise CommandFailure(error, ExitCode.USAGE) from error
+
+
+@contextmanager
+def _refusals_as_exit_codes() -> Iterator[None]:
+    """End the command when an application has not answered, with a code that says why."""
+    from pystreams.client import HttpQueryError
+
+    try:
+        yield
+    except HttpQueryError as error:
+        raise CommandFailure(error, _code_of(error)) from error
+
+
+def _code_of(error: HttpQueryError) -> ExitCode:
+    cause = error.__cause__
+    if error.status in _LATER:
+        return ExitCode.NOT_RUNNING
+    if 300 <= error.status < 500 or isinstance(cause, ssl.SSLError):
+        return ExitCode.USAGE
+    if isinstance(cause, OSError | http.client.IncompleteRead):
+        return ExitCode.NOT_RUNNING
+    return ExitCode.FAILED
 
 
 def _print_range(client: Client, store: str, asked: dict[str, Any]) -> None:

@@ -50,8 +50,9 @@ def state() -> None:
     \b
     Exit codes:
       0    done
-      1    there are no stores, nothing of a key, or something can't be read or is damaged
+      1    there are no stores, or something can't be read or is damaged
       2    wrong usage, configuration or topology
+      4    get: the store has nothing of the key, or has it no more
       70   a bug in pystreams
     """
 
@@ -213,9 +214,9 @@ def get(
     whole store.
 
     A line has the key, the times of its window or version (ms), the value. A version is valid from
-    the first of its times until the second, which is null of the latest. The exit code is 1 where
+    the first of its times until the second, which is null of the latest. The exit code is 4 where
     there is nothing; of a versioned store also where the key was deleted: what it was before that
-    is printed, and when it was deleted told. Entries that can't be read are told of likewise.
+    is printed, and when it was deleted told. Entries that can't be read are told of, too: 1.
 
     \b
     Examples:
@@ -241,13 +242,13 @@ def get(
     if not entries:
         asked = f"{key!r}, as {reader.key_serde!r} writes it"
         click.echo(f"store {store!r} has nothing of {asked}", err=True)
-        ctx.exit(ExitCode.FAILED)
+        ctx.exit(ExitCode.NO_SUCH_KEY)
     ends = [entry.times.get("valid_to") for entry in entries]
     if None not in ends:
         deleted_ms = max(end for end in ends if end is not None)
         at = f"{deleted_ms} ({told_time(deleted_ms)})"
         click.echo(f"{key!r} was deleted at {at}: store {store!r} has it no more", err=True)
-        ctx.exit(ExitCode.FAILED)
+        ctx.exit(ExitCode.NO_SUCH_KEY if are_read else ExitCode.FAILED)
     if not are_read:
         ctx.exit(ExitCode.FAILED)
 
