@@ -115,6 +115,33 @@ def test_stores_are_listed_from_wherever_one_looks(host: Host) -> None:
     assert "41" in line.split()
 
 
+def test_stores_are_listed_and_verified_for_programs(host: Host) -> None:
+    host.fill("counts", put_counts(a=1))
+    host.fill("counts", put_counts(**{f"key-{number}": number for number in range(1000)}), "0_1")
+    for file in (host.directory / "app/0_1/rocksdb/counts").glob("*.sst"):
+        file.write_bytes(file.read_bytes()[::-1])
+    store = {"application": "app", "store": "counts"}
+
+    listed, verified = host.ask("list", "--json"), host.ask("verify", "--json")
+
+    read, damaged = map(json.loads, listed.stdout.splitlines())
+    assert read["size_bytes"] > 0
+    assert {**read, "size_bytes": 1} == {
+        **store,
+        "task": "0_0",
+        "state": "read",
+        "size_bytes": 1,
+        "changelog_offsets": {"app-counts-changelog-0": 41},
+        "position": {},
+    }
+    assert (damaged["task"], damaged["state"]) == ("0_1", "damaged")
+    whole, broken = map(json.loads, verified.stdout.splitlines())
+    assert whole == {**store, "task": "0_0", "state": "whole", "entries": 1}
+    assert (broken["task"], broken["state"], "error" in broken) == ("0_1", "damaged", True)
+    assert listed.exit_code == verified.exit_code == 1
+    assert "1 damaged. " in verified.stderr
+
+
 def test_global_stores_are_shown_and_checked_beside_those_of_tasks(tmp_path: Path) -> None:
     host = Host(tmp_path, WITH_A_GLOBAL_TABLE)
     host.fill("counts", put_counts(a=1))

@@ -99,6 +99,15 @@ def test_topics_are_listed_with_their_partitions(cluster: Cluster, name: str) ->
     assert "__consumer_offsets" not in answer.stdout
 
 
+def test_topics_are_listed_for_programs(cluster: Cluster, name: str) -> None:
+    cluster.invoke("create", name, "--partitions", "2")
+
+    listed = json.loads(cluster.invoke("list", "--json").stdout)
+
+    assert listed[name] == {"partitions": 2}
+    assert not [topic for topic in listed if topic.startswith("__")]
+
+
 def test_a_topic_with_two_numbers_of_replicas_is_wrong_usage() -> None:
     nowhere = ["-c", "bootstrap.servers=127.0.0.1:1"]
     words = ["create", "orders", "--replication-factor", "2", "-c", "replication.factor=3"]

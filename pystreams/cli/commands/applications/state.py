@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -24,6 +25,7 @@ from pystreams.cli.plain_text import in_one_line
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 
 if TYPE_CHECKING:
+    from pystreams.ids import TopicPartition
     from pystreams.runtime.maintenance.state_reading import (
         StateReader,
         StoredEntry,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     )
 
 _directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+_stores_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print each store as a JSON object."
+)
 _DAMAGE_CURE = (
     "The application rebuilds a damaged store from its changelog when it meets the damage; at one "
     "without a changelog it stops: delete that one's directory, it is then empty. A global store "
@@ -59,13 +64,17 @@ def state() -> None:
 
 @state.command(name="list")
 @_directory
+@_stores_as_json
 @click.pass_context
-def list_stores(ctx: click.Context, *, directory: Path) -> None:
+def list_stores(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
     """List the stores: their tasks, size, and up to where they hold their changelogs.
 
+    As JSON "state" is read, damaged or not read; "position" is the input that it reflects.
+
     \b
-    Example:
+    Examples:
       pystreams state list /var/lib/pystreams
+      pystreams state list /var/lib/pystreams/orders --json
     """
     from pystreams.cli.display.tables import show_table
     from pystreams.runtime.maintenance.state_reading import stores_in
@@ -76,50 +85,75 @@ def list_stores(ctx: click.Context, *, directory: Path) -> None:
     with _errors_told():
         for store in stores_in(directory):
             size = f"{store.size_bytes / 1024:,.0f} KiB"
+            plain: dict[str, Any] = {"state": "read", "size_bytes": store.size_bytes}
             try:
-                held = _held_by(store)
+                offsets, position = store.changelog_offsets(), store.position().offsets
             except StateStoreError as error:
                 held = (unreadable.add(store, error), "-")
+                plain |= {"state": held[0], "error": str(error)}
+            else:
+                held = _told_offsets(offsets, position)
+                reflected = {str(at): offset for at, offset in position.items()}
+                plain |= {"changelog_offsets": offsets, "position": reflected}
+            if as_json:
+                click.echo(_json_of(store, plain))
             rows.append((store.application, store.name, store.task_id.logged, size, *held))
-    columns = ("application", "store", "task", "size", "changelog offset", "input")
-    show_table(columns, rows, right=("size", "changelog offset"))
+    if not as_json:
+        columns = ("application", "store", "task", "size", "changelog offset", "input")
+        show_table(columns, rows, right=("size", "changelog offset"))
     for line in unreadable.lines:
         click.echo(line, err=True)
     unreadable.end(ctx)
 
 
-def _held_by(store: StoreOnDisk) -> tuple[str, str]:
+def _told_offsets(
+    offsets: Mapping[str, int], position: Mapping[TopicPartition, int]
+) -> tuple[str, str]:
     """Return up to where a store holds its changelogs, and its input."""
-    offsets = ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values())
-    position = store.position().offsets.items()
-    return offsets or "-", ", ".join(f"{at}: {offset:,}" for at, offset in position) or "-"
+    held = ", ".join(f"{offset:,}" for offset in offsets.values())
+    reflected = ", ".join(f"{at}: {offset:,}" for at, offset in position.items())
+    return held or "-", reflected or "-"
+
+
+def _json_of(store: StoreOnDisk, plain: Mapping[str, Any]) -> str:
+    task = store.task_id.logged
+    return json.dumps(
+        {"application": store.application, "store": store.name, "task": task, **plain}
+    )
 
 
 @state.command()
 @_directory
+@_stores_as_json
 @click.pass_context
-def verify(ctx: click.Context, *, directory: Path) -> None:
+def verify(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
     """Read all files of all stores, and check their checksums.
 
+    As JSON "state" is whole, damaged or not read.
+
     \b
-    Example:
+    Examples:
       pystreams state verify /var/lib/pystreams/orders
+      pystreams state verify /var/lib/pystreams/orders --json
     """
     from pystreams.runtime.maintenance.state_reading import stores_in
     from pystreams.stores.engines.rocksdb.inspection import verified
 
     configure_logging("warning", "auto")
     unreadable = _Unreadable()
+    plain: dict[str, Any]
     with _errors_told():
         for store in stores_in(directory):
             try:
                 counts = verified(store.name, store.directory)
             except StateStoreError as error:
-                unreadable.add(store, error)
-                click.echo(unreadable.lines[-1])
-                continue
-            entries = sum(count for family, count in counts.items() if family != "offsets")
-            click.echo(f"{_told(store)}: whole, {entries:,} stored entries")
+                plain = {"state": unreadable.add(store, error), "error": str(error)}
+                line = unreadable.lines[-1]
+            else:
+                entries = sum(count for family, count in counts.items() if family != "offsets")
+                plain = {"state": "whole", "entries": entries}
+                line = f"{_told(store)}: whole, {entries:,} stored entries"
+            click.echo(_json_of(store, plain) if as_json else line)
     unreadable.end(ctx)
 
 

@@ -118,14 +118,24 @@ def create(
 
 
 @topics.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, by topic.")
 @application_options
-def list_topics(*, application: ApplicationOptions) -> None:
-    """List all topics but Kafka's own, with their partitions."""
+def list_topics(*, as_json: bool, application: ApplicationOptions) -> None:
+    """List all topics but Kafka's own, with their partitions.
+
+    \b
+    Examples:
+      pystreams topics list --dev
+      pystreams topics list --json -c bootstrap.servers=kafka:9092
+    """
     from pystreams.cli.display.tables import show_table
 
     with streams_errors_as_exit_codes():
         counts = _admin(application).partition_counts()
     own = sorted(name for name in counts if not name.startswith("__"))
+    if as_json:
+        click.echo(json.dumps({name: {"partitions": counts[name]} for name in own}, indent=2))
+        return
     columns = ("topic", "partitions")
     show_table(columns, [(name, str(counts[name])) for name in own], right=columns[1:])
 
