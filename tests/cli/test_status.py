@@ -306,6 +306,18 @@ def test_check_asks_the_brokers_that_the_config_of_the_new_module_names(group: G
     assert answer.stdout == ""
 
 
+def test_check_loads_the_module_of_the_new_topology_once(group: Group, tmp_path: Path) -> None:
+    group.note(*["3-0"])
+    loads = tmp_path / "loads"
+    note = f"with open({str(loads)!r}, 'a') as file:\n    file.write('once ')\n"
+    group.file.write_text(note + group.file.read_text("utf-8"))
+    servers = f"bootstrap.servers={group.servers}"
+
+    CliRunner().invoke(check, [str(group.file), "--group", group.name, "-c", servers])
+
+    assert loads.read_text() == "once "
+
+
 def test_a_start_in_a_new_directory_is_told_by_the_group_what_has_changed(
     group: Group, tmp_path: Path
 ) -> None:

@@ -7,11 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pystreams.cli.application.configuration import without_broker
+from pystreams.cli.application.described_start import Start, fingerprint_with
 from pystreams.cli.application.group_topology import topology_of_group
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.display.own_output import own_output
@@ -89,14 +92,19 @@ def check(
     if len(topologies) > 2 or (len(topologies) == 1 and group is None):
         raise click.UsageError("name OLD and NEW, or NEW and the --group that it is deployed over")
     with streams_errors_as_exit_codes():
-        known = [_fingerprint(reference, application) for reference in topologies]
-        old, new, compared_with = known[0], known[-1], ""
-        if group is not None:
-            running = topology_of_group(group, application, _config_in(topologies[-1]))
-            if len(known) == 2:
-                running.check(topologies[0], old)
+        first, last = topologies[0], topologies[-1]
+        compared_with = ""
+        if group is None:
+            old, new = _fingerprint(first, application), _fingerprint(last, application)
+        else:
+            former = [_fingerprint(reference, application) for reference in topologies[:-1]]
+            new, config = _with_config(last, application)
+            old = former[0] if former else new
+            running = topology_of_group(group, application, config)
+            if former:
+                running.check(first, old)
             else:
-                old, new = running.beside(topologies[0], new)
+                old, new = running.beside(first, new)
                 compared_with = running.told()
         found = compare(old, new)
     if compared_with and not as_json:
@@ -122,16 +130,21 @@ def _is_json(path: Path) -> bool:
     return path.suffix == ".json" or (path.is_file() and path.suffix != ".py")
 
 
-def _config_in(reference: str) -> Mapping[str, Any]:
-    """Return the `config` of a topology's module, which may name the brokers; else nothing.
+def _with_config(
+    reference: str, application: ApplicationOptions
+) -> tuple[Fingerprint, Mapping[str, Any]]:
+    """Return a fingerprint, and the `config` of its module, which may name the brokers; else none.
 
-    It is loaded here for that: what is in it may be no JSON, or a secret.
+    It is loaded here for that, once: what is in `config` may be no JSON, or a secret.
     """
     path = Path(reference)
     if path.is_dir() or _is_json(path):
-        return {}
+        return _fingerprint(reference, application), {}
     with own_output():
-        return load_topology(reference).config
+        loaded = load_topology(reference)
+        built, config = without_broker(replace(application, dev=False), loaded)
+        start = Start.of(built, config)
+    return fingerprint_with(built, config, start), loaded.config
 
 
 def _of_directory(directory: Path) -> Fingerprint:
