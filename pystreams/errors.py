@@ -33,7 +33,7 @@ DELETED_CHANGELOG = (
     "input again after `pystreams reset`"
 )
 
-
+ANY_BROKER = "-c bootstrap.servers=HOST:PORT"
 _NO_THREAD = "can't start new thread"
 _NO_MORE_THREADS = (
     "the machine starts no more threads for this process: a limit is reached. Raise it (`ulimit "
@@ -64,21 +64,20 @@ class TopologyError(StreamsError):
     """The topology can't run as written. The message names the node and the cure."""
 
 
-def how_to_create(topics: Sequence[str]) -> str:
-    """Return the advice to create topics, with the command that does it."""
+def how_to_create(topics: Sequence[str], reached_with: str) -> str:
+    """Return the advice to create topics, with the command that does it, and reaches the broker."""
     command = f"pystreams topics create {' '.join(topics)} --partitions 4"
-    where = "-c bootstrap.servers=HOST:PORT` (or --config FILE, or --dev)"
-    return f"create it, as with `{command} {where}"
+    return f"create it, as with `{command} {reached_with}`"
 
 
 class MissingSourceTopicError(StreamsError):
-    """A source topic does not exist on the broker.
+    """A source topic does not exist on the broker; commands of ours reach it by `reached_with`.
 
     Attributes:
         topics: The names that were not found, sorted.
     """
 
-    def __init__(self, topics: list[str]) -> None:
+    def __init__(self, topics: list[str], reached_with: str = ANY_BROKER) -> None:
         self.topics = sorted(topics)
         names = ", ".join(repr(topic) for topic in self.topics)
         if all(topic.endswith("-repartition") for topic in self.topics):
@@ -86,7 +85,7 @@ class MissingSourceTopicError(StreamsError):
             return
         super().__init__(
             f"source topic {names} does not exist on the broker: correct its name in the topology, "
-            f"or {how_to_create(self.topics)}, and start again"
+            f"or {how_to_create(self.topics, reached_with)}, and start again"
         )
 
 

@@ -89,7 +89,7 @@ class Lookout:
             return _not_needed("the application runs already: its group has members")
         missing = [name for name in self.plan.source_topics() if name not in counts]
         if missing:
-            raise MissingSourceTopicError(missing)
+            raise MissingSourceTopicError(missing, self.admin.reached_with)
         wanted = WantedTopics(tuple(self.plan.source_topics()), tuple(self.plan.source_patterns()))
         partitions = all_partitions(wanted.among(counts), counts)
         need = self._of_lag(partitions, above)

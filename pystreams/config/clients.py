@@ -20,6 +20,7 @@ Defaults that differ from Kafka Streams':
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -194,6 +195,17 @@ def _without_group(
     result["auto.offset.reset"] = "error"
     result["group.id"] = config.application_id
     return result | _reading_rules(config, result)
+
+
+def reached_with(config: Mapping[str, Any]) -> str:
+    """Return the options with which commands of ours reach the brokers of a client.
+
+    Args:
+        config: The client's; what it logs in with is left to a file.
+    """
+    options = f"-c {shlex.quote('bootstrap.servers=' + str(config['bootstrap.servers']))}"
+    is_plain = str(config.get("security.protocol", "plaintext")).lower() == "plaintext"
+    return options if is_plain else f"{options} --config FILE"
 
 
 def _shared(config: StreamsConfig, client_id: str | None) -> dict[str, Any]:

@@ -247,14 +247,15 @@ class RestoreConsumerPort(Protocol):
 class AdminPort(Protocol):
     """Topics and their offsets; may be called from any thread."""
 
+    reached_with: str  # Options with which commands of ours reach the same brokers.
+
     def partition_counts(
         self, awaited: Collection[TopicPartition] = (), patience_s: float | None = None
     ) -> dict[str, int]:
         """Return the partition count of every topic the broker shows.
 
         Args:
-            awaited: Partitions that should exist. A broker may show late what was created just
-                now: while one is missing, it is asked again for a moment.
+            awaited: Partitions that should exist; a broker that shows one late is asked again.
             patience_s: How long to wait for a broker that answers (s); None as long as at a start.
 
         Raises:

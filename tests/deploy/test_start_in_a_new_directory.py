@@ -267,7 +267,7 @@ def test_a_reset_tells_which_changelogs_of_former_stores_it_leaves_and_how_to_be
     (left,) = [line for line in told if "app-counts-changelog" in line]
     assert "app-counts-changelog (of store 'counts', which an earlier version had)" in left
     command = "pystreams topics delete app-counts-changelog"
-    assert f"`{command} -c bootstrap.servers=HOST:PORT --execute`" in left
+    assert f"`{command} -c bootstrap.servers=simulated:9092 --execute`" in left
     assert group.rows("app-counts-changelog") == 1
     group.admin.delete_topics(command.split()[3:])
     assert group.start(LONGER, "anywhere") == []

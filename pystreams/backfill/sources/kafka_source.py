@@ -231,7 +231,7 @@ class KafkaSource:
         counts = without_later(there, wanted.came_later(there))
         missing = [name for name in wanted.names if name not in counts]
         if missing:
-            raise MissingSourceTopicError(missing)
+            raise MissingSourceTopicError(missing, self.admin.reached_with)
         topics = wanted.among(counts)
         partitions = all_partitions(topics, counts)
         self._refuse_unknown(partitions)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pystreams.errors import StreamsError
+from pystreams.errors import StreamsError, how_to_create
 from pystreams.serdes import BYTES, Serde, filled, filled_value
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ def checked_topic(plan: TopologyPlan, config: StreamsConfig, topic: str) -> Topo
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
     serdes = serdes_of_topic(plan, config, topic)
-    counts = ConfluentClients(config).admin().partition_counts()
+    admin = ConfluentClients(config).admin()
+    counts = admin.partition_counts()
     if topic not in counts:
         raise StreamsError(
-            f"topic {topic!r} does not exist at {config.bootstrap_servers}: create it with "
-            f"`pystreams topics create {topic}`; `pystreams run --dev` creates those it needs"
+            f"topic {topic!r} does not exist at {config.bootstrap_servers}: "
+            f"{how_to_create([topic], admin.reached_with)}; `pystreams run --dev` creates those it "
+            "needs"
         )
     return TopologyTopic(topic, counts[topic], serdes)
 

@@ -81,8 +81,12 @@ class ResetPlan:
     directory: Path
     tasks: list[TaskId]
 
-    def told_of_changelogs(self) -> str:
-        """Return what follows where orphans stay, as a sentence; "" where nothing does."""
+    def told_of_changelogs(self, reached_with: str) -> str:
+        """Return what follows where orphans stay, as a sentence; "" where nothing does.
+
+        Args:
+            reached_with: The options with which commands of ours reach the brokers.
+        """
         if not self.changelogs:
             return ""
         known = [topic for topic, store in self.changelogs.items() if store]
@@ -96,8 +100,7 @@ class ResetPlan:
             f"changelogs stay: {', '.join(named)}. The reset forgets which stores earlier versions "
             "had: a later version with a store of such a name goes on with the rows in it, and "
             f"neither `pystreams check` nor its start tells. So delete {which} before the next "
-            f"start: `{command} -c bootstrap.servers=HOST:PORT --execute` (or with --config FILE, "
-            "or --dev)"
+            f"start: `{command} {reached_with} --execute`"
         )
 
 
@@ -174,7 +177,7 @@ class ApplicationReset:
                 "topology, or delete all of them with --orphans"
             )
         offsets = {} if new_offsets is None else new_offsets(self.admin, found.sources)
-        if not with_orphans and (left := found.told_of_changelogs()):
+        if not with_orphans and (left := found.told_of_changelogs(self.admin.reached_with)):
             told(left)  # Before anything is done: a reset that is cut off has forgotten it.
         marks = {
             partition: CommittedOffset(

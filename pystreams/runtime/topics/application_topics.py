@@ -91,7 +91,7 @@ class TopicManager:
         existing = self._ask([*firsts_of(sources), *assigned])
         missing = [topic for topic in sources if topic not in existing]
         if missing:
-            raise MissingSourceTopicError(missing)
+            raise MissingSourceTopicError(missing, self._admin.reached_with)
         self._check_sinks(existing)
         partitions = plan_partitions(self._plan, existing)
         wanted = self._internal_topics(partitions)
@@ -210,9 +210,10 @@ class TopicManager:
                 place = "the topology"
                 if queue in lasting:
                     place = "errors.dead.letter.queue.topic.name, or in the topology"
+                create = how_to_create(lasting, self._admin.reached_with)
                 raise FatalStreamsError(
                     f"output topic {names} does not exist on the broker, which creates none by "
-                    f"itself: correct its name in {place}, or {how_to_create(lasting)}, and "
+                    f"itself: correct its name in {place}, or {create}, and "
                     "start again"
                 )
             missing = [topic for topic in missing if topic not in needed]
@@ -270,7 +271,7 @@ class TopicManager:
             raise FatalStreamsError(
                 f"output topic {topic!r} does not exist on the broker, and its sink's partitioner "
                 "has to know how many partitions it has: correct its name in the topology, or "
-                f"{how_to_create([topic])}, and start again"
+                f"{how_to_create([topic], self._admin.reached_with)}, and start again"
             )
         with self._lock:
             self._outputs[topic] = counts[topic]

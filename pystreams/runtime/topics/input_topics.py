@@ -253,7 +253,7 @@ class InputTopics:
             )
             return
         if topic_id is None:
-            raise MissingSourceTopicError([topic])
+            raise MissingSourceTopicError([topic], self._admin.reached_with)
         raise FatalStreamsError(
             f"task {task_id}: the group has no committed offset of {partition} any more, and state "
             f"of {_named(holding)} holds what was read of it up to offset "

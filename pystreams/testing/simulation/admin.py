@@ -17,6 +17,8 @@ from pystreams.testing.simulation.faults import Lifeline
 class SimulatedAdmin:
     """Implements `AdminPort`."""
 
+    reached_with = "-c bootstrap.servers=simulated:9092"
+
     def __init__(self, broker: SimulatedBroker, lifeline: Lifeline) -> None:
         self._broker = broker
         self._lifeline = lifeline

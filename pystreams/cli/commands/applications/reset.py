@@ -187,7 +187,8 @@ def _reset(
     if not execute:
         click.echo(f"Reset of application {config.application_id}: nothing was changed yet")
         _show(found, with_orphans=with_orphans, sets_offsets=new_offsets is not None)
-        if plan is not None and not with_orphans and (left := found.told_of_changelogs()):
+        left = "" if with_orphans else found.told_of_changelogs(admin.reached_with)
+        if plan is not None and left:
             click.echo(left)
         if found.members:
             click.echo(f"Refused now: {why_members(config.application_id, found.members)}")

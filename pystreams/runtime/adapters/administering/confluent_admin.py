@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
+from pystreams.config.clients import reached_with
 from pystreams.errors import (
     BrokerNotAvailableError,
     RetriableClientError,
@@ -93,6 +94,7 @@ class ConfluentAdmin:
         self._answer_s = self._timeouts.answer_s
         self._questions = RepeatedQuestions(self._timeouts, self._patience, self._learn_leaders)
         self._config = config
+        self.reached_with = reached_with(config)
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)

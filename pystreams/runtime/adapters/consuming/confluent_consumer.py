@@ -26,6 +26,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from pystreams.config.clients import reached_with
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
@@ -96,7 +97,8 @@ class ConfluentConsumer:
         self._callback_error: Exception | None = None
         self._member_id = ""
         self._closed = False
-        self._errors = ConsumerErrors(self._client, self._doing("polling"))
+        reached = reached_with(config)
+        self._errors = ConsumerErrors(self._client, self._doing("polling"), reached_with=reached)
         self._commits = OffsetCommits(
             lambda offsets: self._client.commit(offsets=offsets, asynchronous=False),
             self._doing("committing offsets"),

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
+from pystreams.errors import (
+    ANY_BROKER,
+    FatalStreamsError,
+    MissingSourceTopicError,
+    RetriableClientError,
+)
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock, SystemClock
 from pystreams.kernel.loggers import get_logger
@@ -46,6 +51,7 @@ class ConsumerErrors:
         shown_after_s: For how long a topic may be missing that was created just now (s).
         named: The topics that must be there. Others were found by patterns, and may be deleted: the
             group shares out what is left.
+        reached_with: The options with which commands of ours reach the brokers.
     """
 
     client: Consumer
@@ -53,6 +59,7 @@ class ConsumerErrors:
     clock: Clock = field(default_factory=SystemClock)
     shown_after_s: float = field(default=SHOWN_AFTER_S, kw_only=True)
     named: Collection[str] = field(default=(), kw_only=True)
+    reached_with: str = field(default=ANY_BROKER, kw_only=True)
     _in_doubt: set[str] = field(default_factory=set, init=False)
     # Since when (s) a broker has been without them.
     _missing_since_s: dict[str, float] = field(default_factory=dict, init=False)
@@ -110,7 +117,7 @@ class ConsumerErrors:
         since_s = {topic: self._missing_since_s.get(topic, now_s) for topic in self._in_doubt}
         self._missing_since_s = since_s
         if lasting := [topic for topic in since_s if now_s - since_s[topic] >= self.shown_after_s]:
-            raise MissingSourceTopicError(lasting)
+            raise MissingSourceTopicError(lasting, self.reached_with)
         self._ask_at_s = now_s + _MISSING_PAUSE_S
 
     def _now_s(self) -> float:
