@@ -14,11 +14,13 @@ _Function = TypeVar("_Function")
 COROUTINES = (CoroutineType, AsyncGeneratorType)
 """What async functions return."""
 
-NOT_ASYNC = (
-    "is async, and nobody would await what it returns: make it a plain function (def), or let "
-    "map_values_async await it before"
-)
+_NOT_ASYNC = "is async, and nobody would await what it returns: make it a plain function (def)"
+
+NOT_ASYNC = f"{_NOT_ASYNC}, in which asyncio.run(...) waits for what is async"
 """Completes a sentence that begins with the function."""
+
+NOT_ASYNC_OF_RECORDS = f"{_NOT_ASYNC}, or let map_values_async await it before"
+"""As above, of a function that an operation calls with records."""
 
 ASYNC_GENERATOR = "is an async generator (`async def` with a yield), which nobody can await"
 """As above."""
@@ -70,11 +72,14 @@ def not_async(function: _Function, serde: object, method: str) -> _Function:
     return function
 
 
-def refuse_coroutine(returned: Any, what: str = "its function returned") -> None:
+def refuse_coroutine(
+    returned: Any, what: str = "its function returned", *, of_records: bool = True
+) -> None:
     """Refuse a result that would have to be awaited: a plain function gives it by an async one.
 
     Args:
         what: Begins the message, if it is one.
+        of_records: Whether the function is called with records, which could have an answer before.
 
     Raises:
         TypeError: It is one.
@@ -82,7 +87,8 @@ def refuse_coroutine(returned: Any, what: str = "its function returned") -> None
     if isinstance(returned, COROUTINES):
         cure = "call no async function there"
         if isinstance(returned, CoroutineType):
-            cure += ", or let map_values_async await it before"
+            awaited = "let map_values_async await it before"
+            cure += f", or {awaited if of_records else 'wait for it with asyncio.run(...)'}"
         raise TypeError(f"{what} {told_coroutine(returned)}: {cure}")
 
 

@@ -30,7 +30,7 @@ from pystreams.serdes import (
     seeing_deserializer,
 )
 from pystreams.topology.contracts.operator import Step
-from pystreams.topology.contracts.user_functions import checked_to_run
+from pystreams.topology.contracts.user_functions import checked_callback
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _INDENT = "  "
@@ -116,7 +116,7 @@ class Tracer:
         self, plan: TopologyPlan, config: StreamsConfig, tell: Callable[[TraceEvent], object]
     ) -> None:
         self._plan, self._config = plan, config
-        self._tell = checked_to_run(tell, "TopologyTestDriver: trace", ("event",))
+        self._tell = checked_callback(tell, "TopologyTestDriver: trace", ("event",))
         self._path: list[str] = []
         self._readers: dict[str, TopicReader] = {}
         self._stores = {

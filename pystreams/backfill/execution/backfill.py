@@ -44,7 +44,7 @@ from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import SystemClock
 from pystreams.runtime.cluster.publishing_mark import published_by
 from pystreams.runtime.ports import AdminPort
-from pystreams.topology.contracts.user_functions import checked_to_run
+from pystreams.topology.contracts.user_functions import checked_callback
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -137,7 +137,7 @@ def run(
     # Imported here: Spark's workers import this package, and talk to no broker.
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
-    checked_to_run(progress, "run: progress", ("stage_progress",))
+    checked_callback(progress, "run: progress", ("stage_progress",))
     settings = _settings(config, needs_broker=source is None or publishing is not None)
     admin = None if publishing is None else ConfluentClients(settings).admin()
     backfill = Backfill(topology, settings, output, publishing, admin)

@@ -27,7 +27,7 @@ from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.topics.application_topics import TopicManager
-from pystreams.topology.contracts.user_functions import checked_to_run
+from pystreams.topology.contracts.user_functions import checked_callback
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -68,7 +68,7 @@ def publish(
     # Imported here: Spark's workers import this package, and talk to no broker.
     from pystreams.runtime.adapters.client_factory import ConfluentClients
 
-    checked_to_run(progress, "publish: progress", ("publishing_progress",))
+    checked_callback(progress, "publish: progress", ("publishing_progress",))
     own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
     plan = TopologyPlan(topology, own.application_id)
     chosen = settings or PublishingSettings()

@@ -22,7 +22,7 @@ from pystreams.runtime.application.dead_letter_causes import DeadLetterCauses, D
 from pystreams.runtime.application.stop_signals import StopSignals
 from pystreams.runtime.application.uncaught_errors import UncaughtExceptionHandler
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener, check_listener
-from pystreams.topology.contracts.user_functions import checked_to_run
+from pystreams.topology.contracts.user_functions import checked_callback
 
 StateListener = Callable[[State, State], object]
 """Called with (new state, old state)."""
@@ -102,7 +102,7 @@ class EmbeddedClient(ABC):
         """
         self._check_not_started("set_state_listener")
         if listener is not None:
-            checked_to_run(listener, "set_state_listener: listener", ("new_state", "old_state"))
+            checked_callback(listener, "set_state_listener: listener", ("new_state", "old_state"))
         self._state_listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
@@ -130,7 +130,7 @@ class EmbeddedClient(ABC):
         """
         self._check_not_started("set_uncaught_exception_handler")
         if handler is not None:
-            checked_to_run(handler, "set_uncaught_exception_handler: handler", ("error",))
+            checked_callback(handler, "set_uncaught_exception_handler: handler", ("error",))
         self._uncaught_handler = handler
 
     def pause(self) -> None:

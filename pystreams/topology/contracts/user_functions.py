@@ -12,6 +12,7 @@ from pystreams.kernel.async_functions import (
     ASYNC_GENERATOR,
     NO_GENERATOR,
     NOT_ASYNC,
+    NOT_ASYNC_OF_RECORDS,
     RETURN_ONE,
     is_async,
     is_async_generator,
@@ -55,7 +56,7 @@ def checked(
             expected.
     """
     if callable(function):
-        refuse_async(function, operation)
+        refuse_async(function, operation, of_records=True)
     return checked_async(function, operation, parameters, keyed)
 
 
@@ -70,6 +71,19 @@ def checked_to_run(function: Function, operation: str, parameters: tuple[str, ..
     """
     refuse_generator(function, operation)
     return checked(function, operation, parameters)
+
+
+def checked_callback(function: Function, where: str, parameters: tuple[str, ...]) -> Function:
+    """Return the function if `checked_to_run` does: one that is called beside the records.
+
+    Args:
+        where: What it is for; begins the error's message.
+
+    Raises:
+        TopologyError: As `checked_to_run` does.
+    """
+    refuse_async(function, where)
+    return checked_to_run(function, where, parameters)
 
 
 def checked_async(
@@ -99,19 +113,23 @@ def checked_async(
     raise TopologyError(message)
 
 
-def refuse_async(function: object, operation: str) -> None:
+def refuse_async(function: object, operation: str, *, of_records: bool = False) -> None:
     """Refuse a function of the user's that is async.
+
+    Args:
+        of_records: Whether it is called with records, which could be given an answer before.
 
     Raises:
         TopologyError: It is; names it.
     """
     if is_async_generator(function):
-        raise TopologyError(
-            f"{operation}: {_name_of(function)} {ASYNC_GENERATOR}: make it a plain function (def), "
-            "or let map_values_async await one that returns its values in a list before"
-        )
+        cure = "make it a plain function (def)"
+        if of_records:
+            cure += ", or let map_values_async await one that returns its values in a list before"
+        raise TopologyError(f"{operation}: {_name_of(function)} {ASYNC_GENERATOR}: {cure}")
     if is_async(function):
-        raise TopologyError(f"{operation}: {_name_of(function)} {NOT_ASYNC}")
+        why = NOT_ASYNC_OF_RECORDS if of_records else NOT_ASYNC
+        raise TopologyError(f"{operation}: {_name_of(function)} {why}")
 
 
 def refuse_generator(function: object, operation: str) -> None:
@@ -150,6 +168,7 @@ def made_by(function: Callable[..., Any], node: str, method: str = "process") ->
     where = f"processor {node!r}"
     if not callable(function):
         raise _no_supplier(function, where)
+    refuse_async(function, where)
     checked(function, where, ())
     try:
         first, second = function(), function()
@@ -182,7 +201,8 @@ def check_processor(processor: object, node: str, method: str = "process") -> No
                 f"{part}: let its class be a subclass of {_BASES[method]}, which has one"
             )
     for part in ("init", method, "close"):
-        refuse_async(getattr(processor, part, None), f"processor {node!r}")
+        of_records = part == method
+        refuse_async(getattr(processor, part, None), f"processor {node!r}", of_records=of_records)
         refuse_generator(getattr(processor, part, None), f"processor {node!r}")
 
 

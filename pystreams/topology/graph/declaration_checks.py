@@ -7,7 +7,7 @@ from pystreams.stores.builder_arguments import check_serde
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ConnectsStores
-from pystreams.topology.contracts.user_functions import checked
+from pystreams.topology.contracts.user_functions import checked, checked_callback
 from pystreams.topology.graph.naming import check_name
 
 _PARTITIONER = ("topic", "key", "value", "num_partitions")
@@ -38,7 +38,8 @@ def check_values(operation: str, **values: object) -> None:
         elif option in _FUNCTIONS:
             if not callable(value):
                 raise TopologyError(f"{where} must be a function, not {value!r}")
-            checked(value, where, _FUNCTIONS[option])
+            check = checked_callback if option == "timestamp_extractor" else checked
+            check(value, where, _FUNCTIONS[option])
         elif option in {"name", "store_name"}:
             check_name(value, "a node or store")
         elif option == "offset_reset" and value not in _OFFSET_RESETS:

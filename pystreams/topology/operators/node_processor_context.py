@@ -18,7 +18,7 @@ from pystreams.topology.contracts.numbers import check_number
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
 from pystreams.topology.contracts.record_parts import checked_headers, checked_time
-from pystreams.topology.contracts.user_functions import checked_to_run
+from pystreams.topology.contracts.user_functions import checked_callback
 
 Made = TypeVar("Made")
 
@@ -133,7 +133,7 @@ class NodeProcessorContext:
     ) -> Cancellable:
         where = f"processor {self._node.name!r}"
         _check_schedule(where, interval_ms, punctuation_type, start_time_ms)
-        checked_to_run(punctuator, f"{where}: punctuator", ("timestamp",))
+        checked_callback(punctuator, f"{where}: punctuator", ("timestamp",))
         return self._task.schedule(
             self._node.name, interval_ms, punctuation_type, punctuator, start_time_ms
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from pystreams import (
     Processor,
     ProcessorContext,
     PunctuationType,
+    Record,
     StateRestoreListener,
     Stores,
     StreamsBuilder,
@@ -31,6 +33,7 @@ from pystreams.testing import TopologyTestDriver
 
 SERDES = {"default.key.serde": "string", "default.value.serde": "string"}
 REFUSED = "is async, and nobody would await"
+ELSEWHERE = rf"{REFUSED}.*plain function \(def\), in which asyncio\.run\(\.\.\.\) waits"
 
 
 async def answer_of(*_: Any) -> Any:
@@ -58,7 +61,9 @@ FORMS: list[Callable[..., Any]] = [asked, Asks(), partial(asked), partial(Asks()
 def test_every_form_of_an_async_function_is_refused(
     builder: StreamsBuilder, function: Callable[..., Any]
 ) -> None:
-    with pytest.raises(TopologyError, match=f"map_values: .*{REFUSED}"):
+    with pytest.raises(
+        TopologyError, match=f"map_values: .*{REFUSED}.* let map_values_async await"
+    ):
         builder.stream("in").map_values(function)
 
 
@@ -129,11 +134,13 @@ class AsyncClose(FixedKeyProcessor[str, str, str]):
 
 def test_no_method_of_a_processor_may_be_async(builder: StreamsBuilder) -> None:
     stream: KStream[Any, Any] = builder.stream("in")
-    with pytest.raises(TopologyError, match=rf"'first': AsyncProcess\.process {REFUSED}"):
+    with pytest.raises(
+        TopologyError, match=rf"'first': AsyncProcess\.process {REFUSED}.* map_values_async"
+    ):
         stream.process(AsyncProcess, name="first")
-    with pytest.raises(TopologyError, match=rf"AsyncInit\.init {REFUSED}"):
+    with pytest.raises(TopologyError, match=rf"AsyncInit\.init {ELSEWHERE}"):
         Topology().add_source("source", "in").add_processor("node", AsyncInit, "source")
-    with pytest.raises(TopologyError, match=rf"AsyncClose\.close {REFUSED}"):
+    with pytest.raises(TopologyError, match=rf"AsyncClose\.close {ELSEWHERE}"):
         stream.process_values(AsyncClose)
 
 
@@ -148,7 +155,7 @@ class AsyncPunctuator(Processor[str, str, str, str]):
 def test_a_punctuator_may_not_be_async(builder: StreamsBuilder) -> None:
     builder.stream("in").process(AsyncPunctuator, name="node")
 
-    with pytest.raises(TopologyError, match=f"processor 'node': punctuator: answer_of {REFUSED}"):
+    with pytest.raises(TopologyError, match=f"processor 'node': punctuator: answer_of {ELSEWHERE}"):
         TopologyTestDriver(builder.build(), SERDES)
 
 
@@ -163,7 +170,7 @@ def test_a_punctuator_may_not_be_async(builder: StreamsBuilder) -> None:
     ],
 )
 def test_no_function_of_the_configuration_may_be_async(key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{key} = .* {REFUSED}"):
+    with pytest.raises(ConfigError, match=rf"{key} = .* {ELSEWHERE}"):
         StreamsConfig.of({"application.id": "a", "bootstrap.servers": "one:9092", key: asked})
 
 
@@ -191,7 +198,7 @@ def test_no_callback_of_a_client_may_be_async(builder: StreamsBuilder, named: st
     builder.stream("in").to("out")
     streams = KafkaStreams(builder.build(), CLIENT)
 
-    with pytest.raises(TopologyError, match=f"{named} {REFUSED}"):
+    with pytest.raises(TopologyError, match=f"{named} {ELSEWHERE}"):
         CALLBACKS[named](streams)
 
 
@@ -209,11 +216,11 @@ def test_what_is_told_of_a_test_or_a_backfill_may_not_be_async(
     builder.stream("in").to("out")
     topology = builder.build()
 
-    with pytest.raises(TopologyError, match=f"TopologyTestDriver: trace: answer_of {REFUSED}"):
+    with pytest.raises(TopologyError, match=f"TopologyTestDriver: trace: answer_of {ELSEWHERE}"):
         TopologyTestDriver(topology, SERDES, trace=asked)
-    with pytest.raises(TopologyError, match=f"run: progress: answer_of {REFUSED}"):
+    with pytest.raises(TopologyError, match=f"run: progress: answer_of {ELSEWHERE}"):
         run(topology, CLIENT, output=tmp_path, progress=asked)
-    with pytest.raises(TopologyError, match=f"publish: progress: answer_of {REFUSED}"):
+    with pytest.raises(TopologyError, match=f"publish: progress: answer_of {ELSEWHERE}"):
         publish(topology, CLIENT, output=tmp_path, progress=asked)
 
 
@@ -243,9 +250,9 @@ class AsyncParts:
 def test_no_method_of_a_serde_may_be_async(builder: StreamsBuilder) -> None:
     serde: Any = AsyncMethod()
 
-    with pytest.raises(TopologyError, match=rf"value_serde: AsyncMethod\.serializer {REFUSED}"):
+    with pytest.raises(TopologyError, match=rf"value_serde: AsyncMethod\.serializer {ELSEWHERE}"):
         builder.stream("in", value_serde=serde)
-    with pytest.raises(TopologyError, match=rf"key_serde: AsyncMethod\.serializer {REFUSED}"):
+    with pytest.raises(TopologyError, match=rf"key_serde: AsyncMethod\.serializer {ELSEWHERE}"):
         Stores.key_value_store_builder(Stores.in_memory_key_value_store("s"), serde, serdes.LONG)
 
 
@@ -270,6 +277,38 @@ def test_a_serde_with_an_async_function_is_refused_before_the_first_record(
     SERDE_USES[use](builder)
     topology = builder.build()
 
-    returned = rf"AsyncParts\.(de)?serializer returned answer_of, which {REFUSED}"
+    returned = rf"AsyncParts\.(de)?serializer returned answer_of, which {ELSEWHERE}"
     with pytest.raises(TopologyError, match=returned):
         TopologyTestDriver(topology, SERDES)
+
+
+def test_what_is_async_is_waited_for_in_plain_functions_as_a_refusal_advises(
+    builder: StreamsBuilder,
+) -> None:
+    async def upper(text: str) -> str:
+        return text.upper()
+
+    def shout(_topic: str) -> Any:
+        return lambda value: asyncio.run(upper(value)).encode()
+
+    class Punctuates(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            def say(time_ms: int) -> None:
+                context.forward(Record("k", asyncio.run(upper("due")), time_ms))
+
+            context.schedule(10, PunctuationType.WALL_CLOCK_TIME, say)
+
+        def process(self, record: Any) -> None:
+            """Take it."""
+
+    shouting: Any = AsyncParts(shout("out"), bytes.decode)
+    builder.stream("in").process(Punctuates).to("out", value_serde=shouting)
+    hops: list[str] = []
+    with TopologyTestDriver(
+        builder.build(), SERDES, trace=lambda _: hops.append(asyncio.run(upper("hop")))
+    ) as driver:
+        driver.advance_wall_clock_ms(10)
+        output = driver.create_output_topic("out", serdes.STRING, serdes.STRING)
+
+        assert output.read_key_values() == [("k", "DUE")]
+    assert set(hops) == {"HOP"}

@@ -213,7 +213,8 @@ class OperatorContext:
         self._begin_punctuation(time_ms)
         punctuator: Callable[[int], object] = schedule.punctuator
         try:
-            refuse_coroutine(punctuator(time_ms), "its punctuator returned")
+            returned = punctuator(time_ms)
+            refuse_coroutine(returned, "its punctuator returned", of_records=False)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self.report_error(error, schedule.node)
 

@@ -355,7 +355,7 @@ class RecordQueue:
     def _whole(self, extracted: Any, record: ConsumerRecord) -> int:
         """Return what an extractor has returned, if it is a time after all: numpy has its own."""
         try:
-            refuse_coroutine(extracted, "it returned")
+            refuse_coroutine(extracted, "it returned", of_records=False)
             return checked_time("an event time", extracted)
         except (TypeError, ValueError) as error:
             raise self._extractor_failed("returned no time", error, record) from None
