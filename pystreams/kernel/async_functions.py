@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType
 from typing import Any, TypeVar
@@ -70,6 +71,24 @@ def not_async(function: _Function, serde: object, method: str) -> _Function:
         name = getattr(function, "__qualname__", repr(function))
         raise TopologyError(f"{type(serde).__name__}.{method} returned {name}, which {NOT_ASYNC}")
     return function
+
+
+def serializer_of(serde: Any, topic: str) -> Callable[[Any], bytes]:
+    """Return what a serde writes with.
+
+    Raises:
+        TopologyError: It is async.
+    """
+    return not_async(serde.serializer(topic), serde, "serializer")  # type: ignore[no-any-return]
+
+
+def deserializer_of(serde: Any, topic: str) -> Callable[[bytes], Any]:
+    """Return what a serde reads with.
+
+    Raises:
+        TopologyError: It is async.
+    """
+    return not_async(serde.deserializer(topic), serde, "deserializer")  # type: ignore[no-any-return]
 
 
 def refuse_coroutine(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.ids import TopicPartition
-from pystreams.kernel.async_functions import not_async
+from pystreams.kernel.async_functions import deserializer_of
 from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
@@ -81,8 +81,5 @@ def deserializers_of(key_serde: Serde[Any], value_serde: Serde[Any], topic: str)
             seeing_deserializer(value_serde, topic),
             see_headers=True,
         )
-    read_key, read_value = (
-        not_async(serde.deserializer(topic), serde, "deserializer")
-        for serde in (key_serde, value_serde)
-    )
+    read_key, read_value = (deserializer_of(serde, topic) for serde in (key_serde, value_serde))
     return Deserializers(read_key, read_value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.kernel.async_functions import not_async
+from pystreams.kernel.async_functions import serializer_of
 from pystreams.serdes import Serde
 
 
@@ -22,7 +22,7 @@ def bytes_serializer(serde: Serde[Any], topic: str) -> Callable[[Any], bytes]:
 
     That is not looked for where the serde says that it does: its attribute `gives_bytes`.
     """
-    serialize = not_async(serde.serializer(topic), serde, "serializer")
+    serialize = serializer_of(serde, topic)
     if gives_bytes(serde):
         return serialize
 

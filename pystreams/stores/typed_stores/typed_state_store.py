@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
 from pystreams.exception_texts import exception_text
-from pystreams.kernel.async_functions import not_async
+from pystreams.kernel.async_functions import deserializer_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import (
     NO_RECORD,
@@ -340,11 +340,9 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
     def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
         """Ask the serdes for their functions, once."""
         self._serialize_key = bytes_serializer(key_serde, topic)
-        self._deserialize_key = not_async(key_serde.deserializer(topic), key_serde, "deserializer")
+        self._deserialize_key = deserializer_of(key_serde, topic)
         self._serialize_value = bytes_serializer(value_serde, topic)
-        self._deserialize_value = not_async(
-            value_serde.deserializer(topic), value_serde, "deserializer"
-        )
+        self._deserialize_value = deserializer_of(value_serde, topic)
         self._decode = self._decoder(self._deserialize_value)
 
     def _decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], R]:

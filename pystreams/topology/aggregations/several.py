@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from zlib import crc32
 
 from pystreams.errors import TopologyError
+from pystreams.kernel.async_functions import deserializer_of, serializer_of
 from pystreams.serdes import DOUBLE
 from pystreams.topology.aggregations import state_bytes
 from pystreams.topology.aggregations.aggregation import Aggregation, no_state
@@ -128,7 +129,7 @@ class _States(state_bytes.OfParts):
         self._former_head = struct.Struct(f">BB{len(names)}i")
 
     def serializer(self, topic: str) -> Callable[[States], bytes]:
-        writes = self._by_name([serde.serializer(topic) for serde in self._serdes])
+        writes = self._by_name([serializer_of(serde, topic) for serde in self._serdes])
         pack, mark, count, crc = self._head.pack, state_bytes.SEVERAL, len(writes), self._crc
         by_name = self._by_name
 
@@ -147,7 +148,7 @@ class _States(state_bytes.OfParts):
         return serialize
 
     def deserializer(self, topic: str) -> Callable[[bytes], States]:
-        reads = [serde.deserializer(topic) for serde in self._serdes]
+        reads = [deserializer_of(serde, topic) for serde in self._serdes]
         reads_by_name = self._by_name(reads)
         unpack, first_at, crc = self._head.unpack_from, self._head.size, self._crc
         as_declared = self._as_declared

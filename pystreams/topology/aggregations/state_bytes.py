@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pystreams.kernel.async_functions import deserializer_of, serializer_of
 from pystreams.serdes import JSON, FunctionSerde, Serde
 
 COUNT = 0x01
@@ -133,11 +134,11 @@ class _Marked(OfParts):
         self._body = body
 
     def serializer(self, topic: str) -> Callable[[Any], bytes]:
-        first, write = bytes((self._mark,)), self._body.serializer(topic)
+        first, write = bytes((self._mark,)), serializer_of(self._body, topic)
         return lambda state: first + write(state)
 
     def deserializer(self, topic: str) -> Callable[[bytes], Any]:
-        mark, name, read = self._mark, self._name, self._body.deserializer(topic)
+        mark, name, read = self._mark, self._name, deserializer_of(self._body, topic)
 
         def deserialize(data: bytes) -> Any:
             if data[0] != mark:
@@ -155,12 +156,12 @@ class TimedValue:
 
     def serializer(self, topic: str) -> Callable[[tuple[int, Any]], bytes]:
         """Return the function that writes (timestamp, value)."""
-        write, pack = self._serde.serializer(topic), _TIME.pack
+        write, pack = serializer_of(self._serde, topic), _TIME.pack
         return lambda timed: pack(timed[0]) + write(timed[1])
 
     def deserializer(self, topic: str) -> Callable[[bytes], tuple[int, Any]]:
         """Return the function that reads them."""
-        read, unpack = self._serde.deserializer(topic), _TIME.unpack_from
+        read, unpack = deserializer_of(self._serde, topic), _TIME.unpack_from
         return lambda data: (unpack(data)[0], read(data[8:]))
 
 
@@ -185,7 +186,7 @@ class Values:
 
     def serializer(self, topic: str) -> Callable[[Iterable[Any]], bytes]:
         """Return the function that writes values."""
-        write, pack, in_order = self._serde.serializer(topic), _LENGTH.pack, self._in_order
+        write, pack, in_order = serializer_of(self._serde, topic), _LENGTH.pack, self._in_order
 
         def serialize(values: Iterable[Any]) -> bytes:
             parts: list[bytes] = []
@@ -200,7 +201,7 @@ class Values:
 
     def deserializer(self, topic: str) -> Callable[[bytes], Any]:
         """Return the function that reads them."""
-        read, unpack, make = self._serde.deserializer(topic), _LENGTH.unpack_from, self._make
+        read, unpack, make = deserializer_of(self._serde, topic), _LENGTH.unpack_from, self._make
 
         def deserialize(data: bytes) -> Any:
             values, at, end = [], 0, len(data)
@@ -221,7 +222,7 @@ class TimedValues:
 
     def serializer(self, topic: str) -> Callable[[list[tuple[int, Any]]], bytes]:
         """Return the function that writes [(timestamp, value), ...]."""
-        write, pack = self._serde.serializer(topic), _TIMED.pack
+        write, pack = serializer_of(self._serde, topic), _TIMED.pack
 
         def serialize(timed: list[tuple[int, Any]]) -> bytes:
             parts: list[bytes] = []
@@ -234,7 +235,7 @@ class TimedValues:
 
     def deserializer(self, topic: str) -> Callable[[bytes], list[tuple[int, Any]]]:
         """Return the function that reads them."""
-        read, unpack = self._serde.deserializer(topic), _TIMED.unpack_from
+        read, unpack = deserializer_of(self._serde, topic), _TIMED.unpack_from
 
         def deserialize(data: bytes) -> list[tuple[int, Any]]:
             timed, at, end = [], 0, len(data)

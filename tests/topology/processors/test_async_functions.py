@@ -267,6 +267,26 @@ SERDE_USES: dict[str, Callable[[StreamsBuilder], object]] = {
     "store that is written": lambda builder: (
         builder.stream("in").group_by_key().reduce(lambda _, new: new, value_serde=WRITES)
     ),
+    "rows of a table that are grouped anew": lambda builder: (
+        builder.table("in").group_by(lambda _, value: (value, value), value_serde=WRITES).count()
+    ),
+    "rows of a table that are read, grouped anew": lambda builder: (
+        builder.table("in").group_by(lambda _, value: (value, value), value_serde=READS).count()
+    ),
+    "state of a ready aggregation": lambda builder: (
+        builder.stream("in").group_by_key().aggregate(aggregations.last(serde=WRITES))
+    ),
+    "state of a ready aggregation that is read": lambda builder: (
+        builder.stream("in").group_by_key().aggregate(aggregations.collect(limit=3, serde=READS))
+    ),
+    "states of several": lambda builder: (
+        builder.stream("in")
+        .group_by_key()
+        .aggregate(aggregations.several(newest=aggregations.last(serde=READS)))
+    ),
+    "what records are told apart by": lambda builder: builder.stream("in").distinct(
+        within_ms=10, by=lambda _, value: value, by_serde=WRITES
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import mmh3
 
+from pystreams.kernel.async_functions import deserializer_of, serializer_of
 from pystreams.serdes import Serde, filled, is_complete
 from pystreams.topology.contracts.outer_serde import OuterSerde
 
@@ -114,7 +115,7 @@ class SubscriptionSerde:
 
     def serializer(self, topic: str) -> Callable[[Subscription], bytes]:
         """Return the function that turns a subscription into bytes."""
-        serialize_key = self._known_inner().serializer(self._key_topic(topic))
+        serialize_key = serializer_of(self._known_inner(), self._key_topic(topic))
         pack_partition = _INT.pack
 
         def serialize(subscription: Subscription) -> bytes:
@@ -134,7 +135,7 @@ class SubscriptionSerde:
 
         The function raises ValueError for a version that came after these.
         """
-        deserialize_key = self._known_inner().deserializer(self._key_topic(topic))
+        deserialize_key = deserializer_of(self._known_inner(), self._key_topic(topic))
 
         def deserialize(data: bytes) -> Subscription:
             version, digest, at = _version_and_hash(data, _SUBSCRIPTION_VERSION, "subscription", 2)
@@ -163,7 +164,7 @@ class ResponseSerde(OuterSerde[Any]):
     def serializer(self, topic: str) -> Callable[[Response], bytes]:
         """Return the function that turns a response into bytes."""
         assert self.inner is not None, "checked when the topology is built"
-        serialize_value = self.inner.serializer(topic)
+        serialize_value = serializer_of(self.inner, topic)
 
         def serialize(response: Response) -> bytes:
             digest, value, _ = response
@@ -180,7 +181,7 @@ class ResponseSerde(OuterSerde[Any]):
         The function raises ValueError for a version that came after these.
         """
         assert self.inner is not None, "checked when the topology is built"
-        deserialize_value = self.inner.deserializer(topic)
+        deserialize_value = deserializer_of(self.inner, topic)
 
         def deserialize(data: bytes) -> Response:
             _, digest, at = _version_and_hash(data, _RESPONSE_VERSION, "response", 1)

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.kernel.async_functions import serializer_of
 from pystreams.record import Headers
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import NodeContext, Step
@@ -103,10 +104,10 @@ class DistinctOperator:
 
     def _identity(self, key_serde: Serde[Any], topic: str) -> Identity:
         """Return the function that makes the identity of (key, value); None for no identity."""
-        serialize_key, by = key_serde.serializer(topic), self.by
+        serialize_key, by = serializer_of(key_serde, topic), self.by
         if by is None:
             return lambda key, _value: serialize_key(key)
-        chosen, serialize, pack = by, self.by_serde.serializer(topic), _LENGTH.pack
+        chosen, serialize, pack = by, serializer_of(self.by_serde, topic), _LENGTH.pack
 
         def identity(key: Any, value: Any) -> bytes | None:
             own = chosen(key, value)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pystreams.kernel.async_functions import deserializer_of, serializer_of
 from pystreams.topology.contracts.outer_serde import OuterSerde
 from pystreams.topology.operators.tables.table_view import Change
 
@@ -39,7 +40,7 @@ class ChangeSerde(OuterSerde[Any]):
         Raises:
             ConfigError: There is neither an inner serde nor a default.
         """
-        serialize_value = self.known_inner().serializer(topic)
+        serialize_value = serializer_of(self.known_inner(), topic)
 
         def serialize(change: Change) -> bytes:
             new, old = change
@@ -56,7 +57,7 @@ class ChangeSerde(OuterSerde[Any]):
 
     def deserializer(self, topic: str) -> Callable[[bytes], Change]:
         """Return the function that turns bytes into a change; raises as `serializer` does."""
-        deserialize_value = self.known_inner().deserializer(topic)
+        deserialize_value = deserializer_of(self.known_inner(), topic)
 
         def deserialize(data: bytes) -> Change:
             flag, end = data[-1], len(data) - 1
