@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
@@ -126,10 +128,10 @@ def application_of(
         exception_handlers={
             RequestError: _problem,
             StreamsError: _streams_error,
-            Exception: _bug,
             404: _not_found,
             405: _wrong_method,
         },
+        middleware=[Middleware(_Bugs)],
     )
     application.router.redirect_slashes = False
     guard = Guard(application, token)
@@ -146,9 +148,31 @@ async def _streams_error(_: Request, error: Exception) -> Response:
     return as_problem(RequestError(503, str(error)))
 
 
-async def _bug(request: Request, error: Exception) -> Response:
-    _log.error("could not answer", path=request.url.path, **traceback_field(error))
-    return as_problem(RequestError(500, named_exception(error)))
+class _Bugs:
+    """Answers where an endpoint has failed, and keeps the connection.
+
+    Starlette's handler of `Exception` raises it once more, for which uvicorn closes the connection
+    without having said so.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._inside = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await self._inside(scope, receive, sending)
+        except Exception as error:
+            if is_begun:
+                raise
+            _log.error("could not answer", path=scope["path"], **traceback_field(error))
+            await as_problem(RequestError(500, named_exception(error)))(scope, receive, send)
 
 
 async def _not_found(request: Request, _: Exception) -> Response:

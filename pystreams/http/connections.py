@@ -43,6 +43,7 @@ class _Connection(H11Protocol):
         self._asked_elsewhere = False
         self._held = b""
         self._ends = False
+        self._all_is_asked = False
         self._headers: list[tuple[bytes, bytes]] = []
         self._date = b""
         self._socket = self.sockets.of(transport, self._read)
@@ -60,6 +61,15 @@ class _Connection(H11Protocol):
             return
         if not (self._is_at_rest() and self._answers(data)):
             self._receive_ordinarily(data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep it open for who asks nothing more, and waits for an answer; not so over TLS."""
+        self._all_is_asked = True
+        return not self._socket.is_secure and self._owes_an_answer()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._end_if_all_is_answered()
 
     def shutdown(self) -> None:
         """End it once what is asked is answered."""
@@ -151,6 +161,20 @@ class _Connection(H11Protocol):
             self.data_received(held)
         if self._ends:
             self.shutdown()
+        self._end_if_all_is_answered()
+
+    def _owes_an_answer(self) -> bool:
+        """Return whether a whole request waits for an answer, of which nothing was sent.
+
+        Who ends what is sent for as long as it is watched has left.
+        """
+        is_whole = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+        waits = is_whole and _is_unanswered(self.cycle) and not self.cycle.response_started
+        return self._asked_elsewhere or waits
+
+    def _end_if_all_is_answered(self) -> None:
+        if self._all_is_asked and not self._owes_an_answer():
+            self.transport.close()
 
     def _is_at_rest(self) -> bool:
         """Return whether a request may begin: no other is begun, and no answer."""

@@ -47,6 +47,11 @@ class DirectSocket:
             descriptor = self._descriptor = transport.get_extra_info("socket").fileno()
             self._readers[descriptor] = reader
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether TLS lies between."""
+        return self._descriptor is None
+
     def read(self) -> bytes:
         """Return what has come; nothing where that is for the transport to find.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,6 +15,8 @@ from pystreams.http.responses import RequestError, as_problem
 MAX_ADDRESS_BYTES = 8192
 MAX_HEADER_BYTES = 32_768
 
+_ABSOLUTE = re.compile(rb"https?://([^/]*)(/.*|)", re.IGNORECASE | re.DOTALL)
+"""An address with the name by which the server is asked, as a proxy gets it."""
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])?(:\d+)?")
 _OPEN_PATHS = frozenset(operation.path for operation in OPERATIONS if operation.is_open)
 
@@ -33,6 +36,7 @@ class Guard:
         """Answer, or refuse."""
         if scope["type"] != "http":
             return
+        _take_name_from_address(scope)
         refusal = self._refusal(scope)
         answer = self._inside if refusal is None else as_problem(refusal)
         await answer(scope, receive, send)
@@ -59,6 +63,20 @@ class Guard:
         if self._token is not None and scope["path"] in _OPEN_PATHS:
             return None
         return self.refusal_of(dict(scope["headers"]))
+
+
+def _take_name_from_address(scope: Scope) -> None:
+    """Make an absolute address one of this server; its name counts, and not the header's.
+
+    Spec: RFC 9112, 3.2.2.
+    """
+    absolute = _ABSOLUTE.fullmatch(scope["raw_path"])
+    if absolute is None:
+        return
+    name, path = absolute[1], absolute[2] or b"/"
+    others = [header for header in scope["headers"] if header[0] != b"host"]
+    scope["headers"] = [(b"host", name), *others]
+    scope["raw_path"], scope["path"] = path, unquote(path.decode("ascii"))
 
 
 def _refused_host(host: str) -> RequestError | None:

@@ -62,6 +62,10 @@ class Raw:
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
+    def end(self) -> None:
+        """Say that nothing more will be sent."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def answer(self) -> bytes:
         """Return the next answer, without its date; nothing at the connection's end."""
         while b"\r\n\r\n" not in self._read:

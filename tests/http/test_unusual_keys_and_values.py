@@ -14,7 +14,7 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.client import Client, HttpQueryError
 from pystreams.serdes import JSON, LONG, STRING
 from tests.http.conftest import Served, Topics, served
-from tests.http.connecting import HOST, Raw
+from tests.http.connecting import HOST, ORDINARILY, Raw
 
 
 class Unsaid(dict[str, int]):
@@ -96,6 +96,17 @@ def test_a_value_that_raises_when_it_is_told_is_a_problem_whatever_was_asked_bef
     assert b"HTTP/1.1 500 " in answers[0]
     assert b"RuntimeError: not for you" in answers[0]
     assert answers == answers[:1] * 3
+
+
+@pytest.mark.parametrize("headers", [HOST, HOST + ORDINARILY])
+def test_after_a_value_that_raises_the_next_one_is_answered_on_the_same_connection(
+    application: Served, headers: bytes
+) -> None:
+    with contextlib.closing(Raw(application.url)) as connection:
+        for key, status in ((b"usual", b"500"), (b"big", b"200")) * 2:
+            request = b"GET /v1/stores/unsaid/" + key + b" HTTP/1.1\r\n" + headers + b"\r\n"
+            connection.send(request)
+            assert b"HTTP/1.1 " + status in connection.answer()
 
 
 def test_each_key_that_a_range_shows_can_be_asked_for(application: Served) -> None:
