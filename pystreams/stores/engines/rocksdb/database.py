@@ -30,6 +30,7 @@ from pystreams.kernel.changes import apply_changes
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.closing import lift_stalls
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
+from pystreams.stores.engines.rocksdb.forking import keep_in_children
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
 from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator, read_if_few
 from pystreams.stores.engines.rocksdb.options import (
@@ -38,7 +39,7 @@ from pystreams.stores.engines.rocksdb.options import (
     offsets_options,
     store_options,
 )
-from pystreams.stores.engines.rocksdb.writing import write, write_options
+from pystreams.stores.engines.rocksdb.writing import fill, write, write_options
 
 if TYPE_CHECKING:
     from rocksdict import Options
@@ -65,6 +66,7 @@ class Database:
     Attributes:
         directory: Where the files are; known after `present_families`.
         native: The open database, which is its `default` family as well; None while closed.
+        iterators: Those that are in use.
     """
 
     def __init__(self, name: str) -> None:
@@ -75,7 +77,7 @@ class Database:
         self._offsets_handle: Any = None
         self._options: Options | None = None
         self._own_options = False
-        self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
+        self.iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
         self._damage: str | None = None
         self._write_options = write_options()
         # Held while another thread lets it flush, and while it closes.
@@ -209,7 +211,7 @@ class Database:
             native = None  # The error's traceback must not keep the database open.
             raise self.read_error(error) from error
         iterator = RocksDBIterator(self, native, options, start, reverse=reverse)
-        self._iterators.add(iterator)
+        self.iterators.add(iterator)
         if self.native is None:  # Closed meanwhile by its owner, who may not have seen this one.
             native = None
             iterator.release()
@@ -323,7 +325,7 @@ class Database:
         IDLE_MEMTABLES.forget(self)
         with self._in_use:
             self.native = self._offsets_handle = None
-        for iterator in list(self._iterators):  # One that is made from now on lets go by itself.
+        for iterator in list(self.iterators):  # One that is made from now on lets go by itself.
             iterator.release()
         for family in (*families, native):  # Data first, offsets last: see the package.
             lift_stalls(family, own_options=self._own_options)
@@ -364,6 +366,7 @@ class DatabaseEngine:
     def __init__(self, name: str) -> None:
         self._name = name
         self._database = Database(name)
+        keep_in_children(self)
 
     @property
     def persistent(self) -> bool:
@@ -382,13 +385,6 @@ class DatabaseEngine:
         """Return everything in the `offsets` column family."""
         return self._database.metadata()
 
-
-def fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any) -> None:
-    """Put changes of one family into a batch; None deletes."""
-    put = batch.put
-    delete = batch.delete
-    for key, value in changes.items():
-        if value is None:
-            delete(key, family)
-        else:
-            put(key, value, family)
+    def natives(self) -> list[object]:
+        """Return what holds the database, beside this."""
+        return list(self._database.iterators)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError, StoreNotAvailableError
-from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, DatabaseEngine, fill
+from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, DatabaseEngine
 from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
+from pystreams.stores.engines.rocksdb.writing import fill
 from pystreams.stores.files.metadata import SEGMENT_INTERVAL
 
 if TYPE_CHECKING:

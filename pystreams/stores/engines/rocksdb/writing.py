@@ -17,7 +17,8 @@ Spec: RocksDB `DBImpl::DelayWrite`, `ErrorHandler`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
@@ -41,6 +42,17 @@ def write_options() -> WriteOptions:
     options.disable_wal = True  # type: ignore[method-assign, assignment]
     options.no_slowdown = True
     return options
+
+
+def fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any) -> None:
+    """Put changes of one family into a batch; None deletes."""
+    put = batch.put
+    delete = batch.delete
+    for key, value in changes.items():
+        if value is None:
+            delete(key, family)
+        else:
+            put(key, value, family)
 
 
 def write(
