@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
@@ -106,7 +106,8 @@ class StateQueryResult(Generic[R]):
     def only_value(self) -> R | None:
         """Return the value of the one partition that has one, or of the global store.
 
-        That is the answer of a query by key.
+        That is the answer of a query for the value of a key. A query that is answered with an
+        iterator has one from each partition, be it empty: ask the partition of the key alone.
 
         Returns:
             The value, or None when no partition of this instance has the key.
@@ -119,9 +120,7 @@ class StateQueryResult(Generic[R]):
             result for result in self._results() if result.is_success and result.value is not None
         ]
         if len(found) > 1:
-            raise ValueError(
-                f"{len(found)} partitions have an answer: use values(), or partition_results"
-            )
+            raise ValueError(f"{len(found)} partitions have an answer: {_instead(found[0].value)}")
         if found:
             return found[0].value
         if self.global_result is not None:
@@ -147,3 +146,14 @@ class StateQueryResult(Generic[R]):
     def _results(self) -> list[QueryResult[R]]:
         shared = [] if self.global_result is None else [self.global_result]
         return [*self.partition_results.values(), *shared]
+
+
+def _instead(value: object) -> str:
+    """Return what to do where several partitions have a value."""
+    if not isinstance(value, Iterator):
+        return "use values(), or partition_results"
+    return (
+        "each gives an iterator, an empty one where it has nothing. Ask for one partition, as "
+        "partitions=[...] of the query (that of a key: query_metadata_for_key(store, "
+        "key).partition), or go through values()"
+    )

@@ -167,6 +167,16 @@ def test_only_value_of_several_values_is_refused() -> None:
     assert several.values() == {0: "x", 1: "y"}
 
 
+def test_only_value_of_iterators_says_how_to_ask_for_the_partition_of_a_key(
+    two: list[RunningTask],
+) -> None:
+    """As Kafka's getOnlyPartitionResult, which refuses them too: each partition has an iterator."""
+    with pytest.raises(ValueError, match=r"an empty one .* partitions=\[\.\.\.\] of the query"):
+        ask(two, RangeQuery(), "plain").only_value()
+    (only,) = ask(two, RangeQuery(), "plain", partitions={1}).only_value() or ()
+    assert only == ("b", "B")
+
+
 def test_a_failure_adds_nothing_to_the_merged_position() -> None:
     behind: QueryResult[str] = QueryResult(
         Position({TopicPartition("in", 1): 9}), None, FailureReason.NOT_UP_TO_BOUND, "behind"
