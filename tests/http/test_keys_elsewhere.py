@@ -21,6 +21,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.windowed_serdes import time_windowed_serde
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.http.conftest import FIRST_MS, Served, Topics, served
+from tests.http.connecting import HOST, Raw
 from tests.http.counting import counting
 from tests.ports import ports_in_a_row
 
@@ -222,3 +223,18 @@ def test_a_key_is_not_said_to_be_missing_while_a_process_does_not_answer(
             assert here_alone.status == 404
         finally:
             silent.close(DEADLINE_S)
+
+
+def test_who_asks_for_a_key_of_any_process_and_ends_its_side_is_answered(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("ended", PARTITIONS)
+    topics.write(topic, [(key, "x", 0) for key in KEYS])
+    with two(broker, counting, topic, tmp_path) as instances:
+        wait_for_all(instances, "counts", len(KEYS))
+        for key in KEYS:
+            with contextlib.closing(Raw(instances[0].url)) as raw:
+                raw.send(b"GET /v1/stores/counts/%b HTTP/1.1\r\n%b\r\n" % (key.encode(), HOST))
+                raw.end()
+                assert f'"key":"{key}"'.encode() in raw.answer()
+                assert raw.answer() == b""
