@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pystreams.deploy.fingerprint import Facts, Fingerprint
+from pystreams.deploy.fingerprint import Fingerprint
+from pystreams.deploy.operator_facts import Facts
 from pystreams.deploy.serde_rules import told_windows
 from pystreams.deploy.store_rules import (
     RULES,

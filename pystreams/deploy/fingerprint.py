@@ -4,7 +4,7 @@
      "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
      "repartition_topics": {"by-name-repartition": {...}},
      "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
-     "digest": "3-9f86d081884c7d65",
+     "digest": "4-9f86d081884c7d65",
      "former_stores": {},
      "circles": []}
 
@@ -30,31 +30,31 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pystreams.deploy.operator_facts import (
+    Facts,
+    is_windowed,
+    places_of,
+    required_of,
+    windows_made_by,
+    windows_of,
+)
 from pystreams.deploy.serde_formats import facts_of
 from pystreams.serdes import Serde, filled, filled_value
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
-from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.contracts.outer_serde import OuterSerde
-from pystreams.topology.contracts.windowed_serdes import TimeWindowedSerde, WindowedSerde
 from pystreams.topology.graph.naming import is_generated
-from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.joins.foreign_key_join import SubscriptionReceiveOperator
 from pystreams.topology.operators.records.distinct import DistinctOperator
 from pystreams.topology.operators.tables.results import ResultsOperator
-from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
-from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
-from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
 from pystreams.topology.plan.own_output import circles_of
 from pystreams.topology.plan.partition_plan import PartitionPlan
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 FORMAT = 1
-_DIGEST_FORM = 3
+_DIGEST_FORM = 4
 _NO_ID = "application"
 
-Facts = dict[str, Any]
-"""What is known of one store or topic; values of JSON."""
 Fingerprint = dict[str, Any]
 """What is known of a topology; see above."""
 
@@ -160,6 +160,8 @@ class _Reader:
             "retention": None if retention is None else dataclasses.asdict(retention),
             "ttl_ms": spec.ttl_ms,
             "max_entries": spec.max_entries,
+            "places": places_of(self._topology, writers, self._topics),
+            "required": next(filter(None, (required_of(self._topology, w) for w in writers)), None),
             "made_of": sorted(frozenset().union(*(self._topics[node] for node in writers))),
             "shape": _digest("store", *sorted(self._shapes[node] for node in writers)),
             "declared": self._topology.call_of_store(name).told().strip(" ()"),
@@ -215,7 +217,7 @@ class _Reader:
         for node in nodes:
             if isinstance(self._topology.nodes[node], ProcessorNode):
                 serdes += self._key_parts(node).values()
-        if not any(_is_windowed(serde) for serde in serdes):
+        if not any(is_windowed(serde) for serde in serdes):
             return []
         above = (self._topology.nodes[node].parents for node in nodes)
         return _united(self._key_windows[other] for parents in above for other in parents)
@@ -289,52 +291,13 @@ class _Reader:
         self._shapes[name] = shapes[0] if through else _digest(kind, *shapes)
         self._topics[name] = frozenset(own).union(*(self._topics[other] for other in above))
         inherited = _united(self._key_windows[other] for other in above)
-        self._key_windows[name] = _windows_made_by(node) or inherited
-
-
-def windows_of(operator: Operator) -> Facts | None:
-    """Return the windows of an operator: their type and their times; None if it has none."""
-    if isinstance(operator, ResultsOperator):
-        return windows_of(operator.operator)
-    if isinstance(operator, DistinctOperator):
-        return {
-            "type": "distinct",
-            "within_ms": operator.within_ms,
-            "grace_period_ms": operator.grace_period_ms,
-        }
-    if isinstance(operator, TimeWindowOperator | SessionWindowOperator | SlidingWindowOperator):
-        windows = operator.windows
-        return {"type": type(windows).__name__, **dataclasses.asdict(windows)}
-    return None
-
-
-def _windows_made_by(node: Node) -> list[Facts]:
-    """Return the windows of the keys that a node makes; nothing where it leaves them as they are.
-
-    How long late records are waited for is not in keys.
-    """
-    if isinstance(node, SourceNode):
-        serde = node.key_serde
-        if isinstance(serde, TimeWindowedSerde):
-            return [{"type": "TimeWindows", "size_ms": serde.window_size_ms}]
-        return []
-    windows = windows_of(node.operator) if isinstance(node, ProcessorNode) else None
-    if windows is None or windows["type"] == "distinct":
-        return []
-    return [_without(windows, "grace_period_ms")]
+        self._key_windows[name] = windows_made_by(node) or inherited
 
 
 def _united(lists: Iterable[list[Facts]]) -> list[Facts]:
     """Return all windows of some lists, each once, in an order of their own."""
     found = {json.dumps(windows, sort_keys=True): windows for each in lists for windows in each}
     return [found[text] for text in sorted(found)]
-
-
-def _is_windowed(serde: Any) -> bool:
-    """Return whether windowed keys are all, or a part, of what a serde writes."""
-    if isinstance(serde, WindowedSerde):
-        return True
-    return isinstance(serde, OuterSerde) and _is_windowed(serde.inner)
 
 
 def former_stores(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Facts]:

@@ -116,6 +116,8 @@ _STORE = _facts(
     {
         "timestamped": _or_none(_BOOL),
         "key_windows": _KEY_WINDOWS,
+        "places": _or_none(_list_of(_list_of(_TEXT))),
+        "required": _or_none(_list_of(_BOOL)),
         "identity": _or_none(_named(_or_none(_SERDE))),
     },
 )

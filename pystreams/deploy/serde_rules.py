@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pystreams.deploy.fingerprint import Facts
+from pystreams.deploy.operator_facts import Facts
 from pystreams.deploy.serde_formats import format_of
 from pystreams.deploy.verdicts import Finding, Verdict
 

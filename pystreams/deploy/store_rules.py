@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pystreams.deploy.fingerprint import Facts
+from pystreams.deploy.input_rules import inputs, places, required
+from pystreams.deploy.operator_facts import Facts
 from pystreams.deploy.serde_rules import ANOTHER_NAME, identity, key_windows, serdes
 from pystreams.deploy.verdicts import Finding, Verdict
 
@@ -273,22 +274,6 @@ def _size(old: Facts, new: Facts) -> Iterator[Finding]:
         yield Finding(Verdict.KEPT, f"ttl_ms {had} -> {has} counts for the rows that are there")
 
 
-def _input(old: Facts, new: Facts) -> Iterator[Finding]:
-    had, has = set(old["made_of"]), set(new["made_of"])
-    if had and has and not had & has:
-        yield Finding(
-            Verdict.UNSURE,
-            f"its rows are of {', '.join(sorted(had))}, and it goes on with "
-            f"{', '.join(sorted(has))}",
-            ANOTHER_NAME,
-        )
-    elif had != has:
-        told = f"{', '.join(sorted(had)) or 'none'} -> {', '.join(sorted(has)) or 'none'}"
-        yield Finding(Verdict.KEPT, f"its input is another ({told}); old rows stay")
-    elif old["shape"] != new["shape"]:
-        yield Finding(Verdict.KEPT, "other operations lead to it; rows made by the old ones stay")
-
-
 def _on_disk(old: Facts, new: Facts) -> bool:
     """Return whether the files of the one are met by the other."""
     return bool(old["engine"] == new["engine"] == _ON_DISK)
@@ -350,6 +335,8 @@ RULES: tuple[Rule, ...] = (
     _partitions,
     _engine,
     _size,
-    _input,
+    inputs,
+    places,
+    required,
 )
 """All that may differ."""

@@ -86,6 +86,21 @@ COGROUP = """
 def add(key, word, had): return had + word
 words.group_by_key().cogroup(add){}.aggregate(str, name="made", value_serde=serdes.STRING)
 """
+COGROUP_OF_TWO = """
+def add(key, word, had): return had + word
+def add_upper(key, word, had): return had + word.upper()
+first = builder.stream("first", **text)
+{}.group_by_key().cogroup(add).cogroup({}.group_by_key(), add_upper).aggregate(
+    str, name="made", value_serde=serdes.STRING
+)
+"""
+COGROUP_OF_ONE = COGROUP_OF_TWO.replace(".cogroup({}.group_by_key(), add_upper)", "")
+JOINED_TABLES = """
+a, b = (builder.table(topic, **text, name=topic) for topic in ("a", "b"))
+{0}.{2}_join({1}, lambda left, right: f"{{left}} {{right}}", materialized=Materialized(
+    name="both", value_serde=serdes.STRING
+))
+"""
 ORDERS = 'orders = builder.stream("orders", **text)\n'
 OWN_STORE = """
 class Keeps(Processor):
@@ -344,6 +359,51 @@ PAIRS: dict[str, Pair] = {
         COGROUP.format('.cogroup(builder.stream("first", **text).group_by_key(), add)'),
         {"made": Verdict.KEPT},
     ),
+    "a cogroup of one stream less": Pair(
+        COGROUP_OF_TWO.format("words", "first"),
+        COGROUP_OF_ONE.format("words"),
+        {"made": Verdict.UNSURE},
+    ),
+    "two streams of a cogroup that change places": Pair(
+        COGROUP_OF_TWO.format("words", "first"),
+        COGROUP_OF_TWO.format("first", "words"),
+        {"made": Verdict.UNSURE},
+    ),
+    "two streams of a windowed cogroup that change places": Pair(
+        COGROUP_OF_TWO.replace(".aggregate", f".windowed_by({TUMBLING}).aggregate").format(
+            "words", "first"
+        ),
+        COGROUP_OF_TWO.replace(".aggregate", f".windowed_by({TUMBLING}).aggregate").format(
+            "first", "words"
+        ),
+        {"made": Verdict.UNSURE},
+    ),
+    "two tables of a join that change places": Pair(
+        JOINED_TABLES.format("a", "b", "left"),
+        JOINED_TABLES.format("b", "a", "left"),
+        {"both": Verdict.UNSURE, "a": Verdict.KEPT, "b": Verdict.KEPT},
+    ),
+    "a left join of tables that becomes an outer join": Pair(
+        JOINED_TABLES.format("a", "b", "left"),
+        JOINED_TABLES.format("a", "b", "outer"),
+        {"both": Verdict.UNSURE, "a": Verdict.KEPT, "b": Verdict.KEPT},
+    ),
+    "a left join by a foreign key that becomes an inner join": Pair(
+        BY_FOREIGN_KEY.format(orders="a", key="STRING", goods="b", of="STRING").replace(
+            'node_name="joined"', 'node_name="joined", name="both"'
+        ),
+        BY_FOREIGN_KEY.format(orders="a", key="STRING", goods="b", of="STRING")
+        .replace('node_name="joined"', 'node_name="joined", name="both"')
+        .replace("left_join", "join"),
+        {
+            "both": Verdict.UNSURE,
+            "a": Verdict.KEPT,
+            "b": Verdict.KEPT,
+            "joined-subscription-store": Verdict.KEPT,
+            "joined-subscription-registration-topic": Verdict.KEPT,
+            "joined-subscription-response-topic": Verdict.KEPT,
+        },
+    ),
     "a name lost": Pair(COUNT, UNNAMED.format(""), {"counts": Verdict.EMPTY, FIRST: Verdict.NEW}),
     "a name given": Pair(UNNAMED.format(""), COUNT, {FIRST: Verdict.EMPTY, "counts": Verdict.NEW}),
     "a cache taken away": Pair(
@@ -497,6 +557,11 @@ PAIRS: dict[str, Pair] = {
         COUNT,
         f'builder = StreamsBuilder()\nwords = builder.stream(["in", "first"], **text)\n{COUNT}',
         {"counts": Verdict.KEPT},
+    ),
+    "one topic less": Pair(
+        f'builder = StreamsBuilder()\nwords = builder.stream(["in", "first"], **text)\n{COUNT}',
+        COUNT,
+        {"counts": Verdict.UNSURE},
     ),
     "results kept so much longer that segments are cut otherwise": Pair(
         windowed(TUMBLING),

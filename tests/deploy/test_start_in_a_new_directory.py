@@ -174,7 +174,7 @@ def test_it_is_refused_at_each_start_and_nothing_is_written_down(group: Group) -
         assert not group.file("elsewhere").exists()
 
     assert "store 'counts' (count at orders.py:8): its windows have changed" in str(refused.value)
-    assert "what group 'app' ran last (digest 3-" in str(refused.value)
+    assert "what group 'app' ran last (digest 4-" in str(refused.value)
     group.start(LONGER.replace("counts", "anew"), "elsewhere")
 
 

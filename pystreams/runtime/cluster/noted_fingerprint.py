@@ -26,8 +26,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from pystreams.deploy.fingerprint import Facts, Fingerprint
+from pystreams.deploy.fingerprint import Fingerprint
 from pystreams.deploy.fingerprint_shape import is_fingerprint
+from pystreams.deploy.operator_facts import Facts
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import (
     encode_partition_time,

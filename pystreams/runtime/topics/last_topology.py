@@ -21,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pystreams.deploy.comparison import compare
-from pystreams.deploy.fingerprint import Facts, Fingerprint, comparable
+from pystreams.deploy.fingerprint import Fingerprint, comparable
+from pystreams.deploy.operator_facts import Facts
 from pystreams.deploy.shared_fingerprint import with_shared_serdes
 from pystreams.deploy.verdicts import Judgement, Verdict
 from pystreams.errors import RetriableClientError, TopologyError
