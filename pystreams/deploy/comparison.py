@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pystreams.deploy.fingerprint import Fingerprint
-from pystreams.deploy.operator_facts import Facts
+from pystreams.deploy.operator_facts import Facts, is_global
 from pystreams.deploy.serde_rules import told_windows
 from pystreams.deploy.store_rules import (
     RULES,
@@ -63,11 +63,11 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
     before, after = old["stores"], new["stores"]
     former = old.get("former_stores", {})
     for name, facts in after.items():
-        if name in before:
+        if name in before and not _tasks_had_it(name, old, facts):
             findings = (*_moved(name, before, after), *_differences(before[name], facts))
         elif name in former and not is_empty_at_each_start(facts):
             findings = (*_came_back(former[name], facts), *_differences(former[name], facts))
-        elif _is_global(facts):
+        elif is_global(facts):
             findings = (Finding(Verdict.FILLED, "it was not there before"),)
         else:
             findings = (Finding(Verdict.NEW, "it was not there before"),)
@@ -76,6 +76,13 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
     for name, facts in before.items():
         if name not in after:
             yield Judgement("store", name, (_gone(facts, fresh),), facts["declared"])
+
+
+def _tasks_had_it(name: str, old: Fingerprint, new: Facts) -> bool:
+    """Return whether a store goes back to tasks, which may have left rows before it was global."""
+    former = old.get("former_stores", {}).get(name)
+    was_global = is_global(old["stores"][name]) and not is_global(new)
+    return was_global and former is not None and not is_global(former)
 
 
 def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
@@ -89,11 +96,7 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
         yield emptied(old)
         return
     found = (finding for rule in RULES for finding in rule(old, new))
-    yield from map(_of_global, found) if _is_global(new) else found
-
-
-def _is_global(facts: Facts) -> bool:
-    return facts["subtopology"] is None
+    yield from map(_of_global, found) if is_global(new) else found
 
 
 def _of_global(finding: Finding) -> Finding:
@@ -108,7 +111,7 @@ def _of_global(finding: Finding) -> Finding:
 def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Finding]:
     """Tell of a name under which another store lay."""
     old, new = before[name], after[name]
-    if any(map(is_empty_at_each_start, (old, new))):
+    if any(map(is_empty_at_each_start, (old, new))) or is_global(old) != is_global(new):
         return
     if _origin(old) == _origin(new):
         if new["generated"] and new["restored_from"] is None:
@@ -201,7 +204,8 @@ def _came_back(former: Facts, new: Facts) -> Iterator[Finding]:
             f"an earlier version had it, the last one had not: where its {left} still there, what "
             "came meanwhile is missing",
             f"Stop the application and delete {to_delete}its directory below each task's, on every "
-            "host, where there is one; or give it another name",
+            "host, where there is one; or give it another name. It starts empty then: to have it "
+            "of all input, `pystreams reset` or `pystreams backfill`",
         )
 
 

@@ -32,6 +32,7 @@ from typing import Any
 
 from pystreams.deploy.operator_facts import (
     Facts,
+    is_global,
     is_windowed,
     places_of,
     required_of,
@@ -301,9 +302,21 @@ def _united(lists: Iterable[list[Facts]]) -> list[Facts]:
 
 
 def former_stores(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Facts]:
-    """Return the stores that were there once and are not in the newer of two topologies."""
-    known = {**old.get("former_stores", {}), **old["stores"]}
-    return {name: facts for name, facts in known.items() if name not in new["stores"]}
+    """Return the stores of tasks or of a process that were there once, and are not in the newer.
+
+    What tasks have left of a store stays where it is while that is a global one.
+    """
+    former, stores = old.get("former_stores", {}), new["stores"]
+    last = {
+        name: facts
+        for name, facts in old["stores"].items()
+        if name not in former or not is_global(facts) or is_global(former[name])
+    }
+    return {
+        name: facts
+        for name, facts in {**former, **last}.items()
+        if name not in stores or (is_global(stores[name]) and not is_global(facts))
+    }
 
 
 def comparable(digest: str, other: str) -> bool:

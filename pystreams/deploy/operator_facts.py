@@ -34,6 +34,11 @@ Facts = dict[str, Any]
 _FOLDS = AggregateOperator | TimeWindowOperator | SessionWindowOperator | SlidingWindowOperator
 
 
+def is_global(facts: Facts) -> bool:
+    """Return whether a store is one of a process, not of tasks."""
+    return facts["subtopology"] is None
+
+
 def places_of(
     topology: Topology, writers: Sequence[str], topics: Mapping[str, AbstractSet[str]]
 ) -> list[list[str]] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pystreams.deploy.input_rules import inputs, places, required
-from pystreams.deploy.operator_facts import Facts
+from pystreams.deploy.operator_facts import Facts, is_global
 from pystreams.deploy.serde_rules import ANOTHER_NAME, identity, key_windows, serdes
 from pystreams.deploy.verdicts import Finding, Verdict
 
@@ -305,21 +305,38 @@ def moved_out_of_tasks_or_in(old: Facts, new: Facts) -> Finding | None:
 
     They have no file and no changelog in common, so that nothing else can differ.
     """
-    was_global, is_global = (facts["subtopology"] is None for facts in (old, new))
-    if was_global == is_global:
+    if is_global(old) == is_global(new):
         return None
-    if was_global and old["made_of"] == new["made_of"]:
-        topic = old["restored_from"]
+    return _moved_into_tasks(old, new) if is_global(old) else _became_global(old, new)
+
+
+def _moved_into_tasks(old: Facts, new: Facts) -> Finding:
+    what = f"it was a global store of topic {old['restored_from']!r}"
+    if old["made_of"] == new["made_of"]:
         return Finding(
             Verdict.REBUILT,
-            f"it was a global store of topic {topic!r}, which its tasks read from the beginning, "
-            "unless auto.offset.reset says otherwise",
+            f"{what}, which its tasks read: from the offsets that the group has committed of it, "
+            "if any, else from the beginning, unless auto.offset.reset says otherwise",
         )
     return Finding(
-        Verdict.UNSURE,
-        "it was a global store or becomes one: it is filled from another topic",
-        ANOTHER_NAME,
+        Verdict.EMPTY,
+        f"{what} and is made of another input: its rows are in their topic, as before",
+        "Take its topic again; or let it start empty: its old directory, below `global` in the "
+        "application's state directory, is yours to delete",
     )
+
+
+def _became_global(old: Facts, new: Facts) -> Finding:
+    filled = (
+        f"it is a global store now, which each process fills from topic {new['restored_from']!r} "
+        "before anything is processed"
+    )
+    left = "Its old changelog topic, and its" if old["logged"] else "Its old"
+    cure = f"{left} directory below each task's, on every host, stay unread and are yours to delete"
+    if (old["made_of"], old["shape"]) == (new["made_of"], new["shape"]):
+        return Finding(Verdict.REBUILT, f"{filled}, as it was made of it", cure)
+    what = f"{filled}: its old rows were made in another way, and are not in it"
+    return Finding(Verdict.EMPTY, what, f"Leave it to tasks to keep them. {cure}")
 
 
 RULES: tuple[Rule, ...] = (

@@ -620,12 +620,22 @@ PAIRS: dict[str, Pair] = {
     "a global table that becomes a table of another topic": Pair(
         'builder.global_table("rows", **text, name="table")',
         'builder.table("others", **text, name="table")',
-        {"table": Verdict.UNSURE},
+        {"table": Verdict.EMPTY},
     ),
     "a table that becomes a global one": Pair(
         'builder.table("rows", **text, name="table")',
         'builder.global_table("rows", **text, name="table")',
-        {"table": Verdict.UNSURE},
+        {"table": Verdict.REBUILT},
+    ),
+    "a table that becomes a global one of another topic": Pair(
+        'builder.table("others", **text, name="table")',
+        'builder.global_table("rows", **text, name="table")',
+        {"table": Verdict.EMPTY},
+    ),
+    "a reduction of a topic that becomes a global table of it": Pair(
+        'builder.stream("rows", **text).group_by_key().reduce(max, name="table")',
+        'builder.global_table("rows", **text, name="table")',
+        {"table": Verdict.EMPTY},
     ),
     "a global table that was not there before": Pair(
         COUNT,

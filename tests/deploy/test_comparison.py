@@ -19,6 +19,7 @@ from tests.deploy.pairs import (
     ON_DISK,
     PAIRS,
     SESSIONS,
+    TABLE,
     TUMBLING,
     UNLOGGED,
     topology_of,
@@ -146,6 +147,30 @@ def test_a_global_table_has_cures_that_leave_its_topic_alone_and_no_changelog_to
         "numbers": Verdict.FILLED,
         "table": Verdict.KEPT,
     }
+
+
+def test_a_store_that_becomes_global_or_none_tells_where_its_rows_are() -> None:
+    table = GLOBAL.replace("global_table", "table")
+    reused = TABLE.format("reuse.ktable.source.topics")
+
+    told = {
+        name: judged.in_words()
+        for name, codes in {
+            "global": (table, GLOBAL),
+            "global, of no changelog": (reused, GLOBAL),
+            "global, of another topic": (table, GLOBAL.replace("rows", "others")),
+            "of tasks": (GLOBAL, table),
+            "of tasks, of another topic": (GLOBAL, table.replace("rows", "others")),
+        }.items()
+        for judged in compared(*codes).judgements
+    }
+
+    assert "fills from topic 'rows' before anything is processed" in told["global"]
+    assert "Its old changelog topic, and its directory" in told["global"]
+    assert "Its old directory below each task's" in told["global, of no changelog"]
+    assert "its old rows were made in another way" in told["global, of another topic"]
+    assert "from the offsets that the group has committed" in told["of tasks"]
+    assert "its rows are in their topic, as before" in told["of tasks, of another topic"]
 
 
 SUPPLIED = (

@@ -186,6 +186,19 @@ def test_a_global_table_of_other_values_is_refused_until_the_cure_is_followed(
     start(directory, GLOBAL_OF_NUMBERS.replace('"table"', '"numbers"'))
 
 
+@pytest.mark.parametrize("between", [(GLOBAL,), (GLOBAL, GLOBAL.replace("rows", "other"))])
+def test_what_tasks_left_of_a_store_before_it_was_global_is_remembered(
+    directory: StateDirectory, between: tuple[str, ...]
+) -> None:
+    start(directory, windowed(TUMBLING).replace("counts", "table"))
+    for code in between:
+        start(directory, code)
+
+    with pytest.raises(TopologyError, match="it held a window store and is to be a key-value"):
+        start(directory, 'builder.table("rows", **text, name="table")')
+    assert ("warning", "table") in told(directory, windowed(TUMBLING).replace("counts", "table"))
+
+
 def test_a_store_in_memory_without_a_changelog_goes_and_comes_back_in_silence(
     directory: StateDirectory,
 ) -> None:
