@@ -67,7 +67,7 @@ def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
             findings = (*_moved(name, before, after), *_differences(before[name], facts))
         elif name in former and not is_empty_at_each_start(facts):
             findings = (*_came_back(former[name], facts), *_differences(former[name], facts))
-        elif is_global(facts):
+        elif facts["restored_from"] is not None:
             findings = (Finding(Verdict.FILLED, "it was not there before"),)
         else:
             findings = (Finding(Verdict.NEW, "it was not there before"),)

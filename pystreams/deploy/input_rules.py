@@ -24,10 +24,16 @@ def inputs(old: Facts, new: Facts) -> Iterator[Finding]:
     had, has = set(old["made_of"]), set(new["made_of"])
     told = f"{_listed(had)} -> {_listed(has)}"
     if had and has and not had & has:
+        what = f"its rows are of {_listed(had)}, and it goes on with {_listed(has)}"
+        if not new["logged"]:
+            yield Finding(Verdict.UNSURE, what, ANOTHER_NAME)
+            return
         yield Finding(
             Verdict.UNSURE,
-            f"its rows are of {_listed(had)}, and it goes on with {_listed(has)}",
-            ANOTHER_NAME,
+            f"{what}; with exactly-once the start is refused over them while the group has no "
+            "offsets of what its task reads",
+            f"{ANOTHER_NAME}. To go on with the rows, set accepted.source.topic.ids as the error "
+            "of the start says",
         )
     elif lost := had - has:
         yield Finding(

@@ -75,12 +75,13 @@ def _expiry(old: Facts, new: Facts) -> Iterator[Finding]:
     if not _on_disk(old, new):
         return
     what = "rows begin to expire" if new["ttl_ms"] is not None else "rows expire no more"
-    if old["logged"]:
+    if new["restored_from"] is not None or (old["logged"] and new["logged"]):
         yield Finding(Verdict.REBUILT, f"{what}, and lie in another way on the disk")
     else:
+        has = "no changelog" if not new["logged"] else "a changelog that has none of its rows"
         yield Finding(
             Verdict.REFUSED,
-            f"{what}, and lie in another way on the disk; the store has no changelog",
+            f"{what}, and lie in another way on the disk; the store has {has}",
             "Delete its directory, or give it another name: it starts empty",
         )
 
@@ -205,9 +206,9 @@ def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:
     elif new["logged"] and not old["logged"]:
         yield Finding(
             Verdict.UNSURE,
-            "it gets a changelog, which has none of the rows that are there: a host without them "
-            "begins empty",
-            "Let it start empty under another name",
+            "it gets a changelog, which has none of the rows that are there: with exactly-once it "
+            "is rebuilt from it, and starts empty; else a host without its files does",
+            "Leave logging off to keep them; or let it start empty under another name",
         )
 
 
@@ -275,8 +276,9 @@ def _size(old: Facts, new: Facts) -> Iterator[Finding]:
 
 
 def _on_disk(old: Facts, new: Facts) -> bool:
-    """Return whether the files of the one are met by the other."""
-    return bool(old["engine"] == new["engine"] == _ON_DISK)
+    """Return whether the files of the one are met by the other: by engine, and in its tasks."""
+    are_on_disk = old["engine"] == new["engine"] == _ON_DISK
+    return bool(are_on_disk and old["subtopology"] == new["subtopology"])
 
 
 def _is_restored(facts: Facts) -> bool:
@@ -333,7 +335,7 @@ def _became_global(old: Facts, new: Facts) -> Finding:
     )
     left = "Its old changelog topic, and its" if old["logged"] else "Its old"
     cure = f"{left} directory below each task's, on every host, stay unread and are yours to delete"
-    if (old["made_of"], old["shape"]) == (new["made_of"], new["shape"]):
+    if all(old[fact] == new[fact] for fact in ("kind", "made_of", "shape")):
         return Finding(Verdict.REBUILT, f"{filled}, as it was made of it", cure)
     what = f"{filled}: its old rows were made in another way, and are not in it"
     return Finding(Verdict.EMPTY, what, f"Leave it to tasks to keep them. {cure}")

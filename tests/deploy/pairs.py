@@ -424,6 +424,43 @@ PAIRS: dict[str, Pair] = {
     "rows that begin to expire": Pair(
         COUNT, COUNT.replace('"counts"', '"counts", ttl_ms=60_000'), {"counts": Verdict.REBUILT}
     ),
+    "rows that begin to expire, without a changelog from now on": Pair(
+        COUNT,
+        'words.group_by_key().count(materialized=Materialized(name="counts", ttl_ms=60_000, '
+        "logging=False))",
+        {"counts": Verdict.REFUSED},
+    ),
+    "rows that begin to expire in a store that gets a changelog": Pair(
+        UNLOGGED.format(ON_DISK),
+        COUNT.replace('"counts"', '"counts", ttl_ms=60_000'),
+        {"counts": Verdict.REFUSED},
+    ),
+    "rows that expire no more in a table that is restored from its topic from now on": Pair(
+        TABLE.format("none").replace(
+            'name="table"', 'materialized=Materialized(name="table", ttl_ms=60_000, logging=False)'
+        ),
+        TABLE.format("reuse.ktable.source.topics"),
+        {"table": Verdict.REBUILT},
+    ),
+    "a grace period that cuts segments otherwise, in tasks of another number": Pair(
+        windowed(TUMBLING),
+        BEHIND_ANOTHER + windowed("TimeWindows.of_size_and_grace(10_000, 3_600_000)"),
+        {"counts": Verdict.REBUILT},
+    ),
+    "a table restored from its topic that was not there before": Pair(
+        COUNT,
+        TABLE.format("reuse.ktable.source.topics") + COUNT,
+        {"counts": Verdict.KEPT, "table": Verdict.FILLED},
+    ),
+    "a table of versions that becomes a global table": Pair(
+        'builder.table("rows", **text, materialized=Materialized('
+        'supplier=Stores.persistent_versioned_key_value_store("table", 60_000)))',
+        GLOBAL,
+        {"table": Verdict.EMPTY},
+    ),
+    "a store that gets a changelog": Pair(
+        UNLOGGED.format(ON_DISK), COUNT, {"counts": Verdict.UNSURE}
+    ),
     "rows that expire no more": Pair(
         COUNT.replace('"counts"', '"counts", ttl_ms=600_000_000'),
         COUNT,
