@@ -34,8 +34,8 @@ from pystreams.deploy.operator_facts import (
     Facts,
     is_global,
     is_windowed,
+    join_of,
     places_of,
-    required_of,
     windows_made_by,
     windows_of,
 )
@@ -110,6 +110,7 @@ class _Reader:
         self._shapes: dict[str, str] = {}
         self._topics: dict[str, frozenset[str]] = {}
         self._key_windows: dict[str, list[Facts]] = {}
+        self._joins: dict[str, Facts] = {}
 
     def read(self) -> Fingerprint:
         topology, plan = self._topology, self._plan
@@ -145,6 +146,7 @@ class _Reader:
         builder = self._topology.stores[name]
         spec, retention = builder.spec, builder.spec.retention
         writers = self._writers(name)
+        joined = next(filter(None, (self._joins[node] for node in writers)), {})
         return {
             "kind": spec.kind.name,
             "engine": _engine(spec, builder.engine),
@@ -161,8 +163,8 @@ class _Reader:
             "retention": None if retention is None else dataclasses.asdict(retention),
             "ttl_ms": spec.ttl_ms,
             "max_entries": spec.max_entries,
-            "places": places_of(self._topology, writers, self._topics),
-            "required": next(filter(None, (required_of(self._topology, w) for w in writers)), None),
+            "places": places_of(self._topology, writers, self._topics) or joined.get("places"),
+            "required": joined.get("required"),
             "made_of": sorted(frozenset().union(*(self._topics[node] for node in writers))),
             "shape": _digest("store", *sorted(self._shapes[node] for node in writers)),
             "declared": self._topology.call_of_store(name).told().strip(" ()"),
@@ -291,6 +293,8 @@ class _Reader:
         through = kind in {"sink", "source"} and len(shapes) == 1
         self._shapes[name] = shapes[0] if through else _digest(kind, *shapes)
         self._topics[name] = frozenset(own).union(*(self._topics[other] for other in above))
+        leading = {other: self._topology.nodes[other] for other in above}
+        self._joins[name] = join_of(node, leading, self._joins, self._topics)
         inherited = _united(self._key_windows[other] for other in above)
         self._key_windows[name] = windows_made_by(node) or inherited
 

@@ -23,7 +23,9 @@ from pystreams.topology.operators.joins.table_table_join import (
 )
 from pystreams.topology.operators.records.distinct import DistinctOperator
 from pystreams.topology.operators.tables.aggregations import AggregateOperator
+from pystreams.topology.operators.tables.changes import TableRegroupOperator
 from pystreams.topology.operators.tables.results import ResultsOperator
+from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
 from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
@@ -42,29 +44,51 @@ def is_global(facts: Facts) -> bool:
 def places_of(
     topology: Topology, writers: Sequence[str], topics: Mapping[str, AbstractSet[str]]
 ) -> list[list[str]] | None:
-    """Return the topics behind each place of a cogroup or a join of tables, in order.
+    """Return the topics behind each stream of a cogroup, in order; None of another store.
 
     Args:
         writers: The nodes that write into the store.
         topics: The user's topics behind each node.
     """
-    nodes = [topology.nodes[name] for name in writers]
-    if len(nodes) > 1 and all(isinstance(_operator(node), _FOLDS) for node in nodes):
+    operators = [_operator(topology.nodes[name]) for name in writers]
+    if len(writers) > 1 and all(isinstance(each, _FOLDS) for each in operators):
         return [sorted(topics[name]) for name in writers]
-    if [type(_operator(node)) for node in nodes] == [TableJoinMergeOperator]:
-        return [sorted(topics[name]) for name in nodes[0].parents]
     return None
 
 
-def required_of(topology: Topology, writer: str) -> list[bool] | None:
-    """Return which tables of a join must have a row, the left one first; None of other nodes."""
-    for above in topology.nodes[writer].parents:
-        operator = _operator(topology.nodes[above])
-        if isinstance(operator, TableJoinSideOperator):
-            return [operator.join.left_required, operator.join.right_required]
-        if isinstance(operator, ResponseOperator):
-            return [True, not operator.left]
-    return None
+def join_of(
+    node: Node,
+    above: Mapping[str, Node],
+    joins: Mapping[str, Facts],
+    topics: Mapping[str, AbstractSet[str]],
+) -> Facts:
+    """Return how the rows of a table were joined last: `required` and `places`, if they were.
+
+    What is kept on the way tells it itself.
+
+    Args:
+        above: The nodes that lead to it.
+        joins: What was returned of them.
+        topics: The user's topics behind each node.
+    """
+    operator = _operator(node)
+    if isinstance(operator, TableJoinSideOperator):
+        return {"required": [operator.join.left_required, operator.join.right_required]}
+    if isinstance(operator, ResponseOperator):
+        return {"required": [True, not operator.left]}
+    if isinstance(node, ProcessorNode) and not isinstance(
+        operator, TableOperator | TableRegroupOperator
+    ):
+        return {}
+    passed_on = (joins[name] for name, other in above.items() if not _keeps(other))
+    inherited = next(filter(None, passed_on), {})
+    if isinstance(operator, TableJoinMergeOperator):
+        return {**inherited, "places": [sorted(topics[name]) for name in node.parents]}
+    return inherited
+
+
+def _keeps(node: Node) -> bool:
+    return isinstance(node, ProcessorNode) and not node.looks_into.issuperset(node.stores)
 
 
 def _operator(node: Node) -> Operator | None:

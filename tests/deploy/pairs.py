@@ -101,6 +101,28 @@ a, b = (builder.table(topic, **text, name=topic) for topic in ("a", "b"))
     name="both", value_serde=serdes.STRING
 ))
 """
+JOINED = """
+a, b = (builder.table(topic, **text, name=topic) for topic in ("a", "b"))
+joined = {0}.{2}_join({1}, lambda left, right: f"{{left}} {{right}}")
+"""
+OF_JOINED_TABLES = (
+    JOINED
+    + """
+joined.filter(lambda *_: True, materialized=Materialized(name="often", value_serde=serdes.STRING))
+"""
+)
+COUNT_OF_JOINED_TABLES = (
+    JOINED
+    + """
+joined.group_by(lambda key, value: (key, value), **text).count(name="counts")
+"""
+)
+CHANGES_OF_JOINED_TABLES = (
+    JOINED
+    + """
+joined.to_stream().group_by_key(**text).count(name="counts")
+"""
+)
 ORDERS = 'orders = builder.stream("orders", **text)\n'
 OWN_STORE = """
 class Keeps(Processor):
@@ -387,6 +409,26 @@ PAIRS: dict[str, Pair] = {
         JOINED_TABLES.format("a", "b", "left"),
         JOINED_TABLES.format("a", "b", "outer"),
         {"both": Verdict.UNSURE, "a": Verdict.KEPT, "b": Verdict.KEPT},
+    ),
+    "tables of a join that keeps nothing, in a table behind it, that change places": Pair(
+        OF_JOINED_TABLES.format("a", "b", "left"),
+        OF_JOINED_TABLES.format("b", "a", "left"),
+        {"often": Verdict.UNSURE, "a": Verdict.KEPT, "b": Verdict.KEPT},
+    ),
+    "a left join that keeps nothing, and becomes an outer one, below a count of its rows": Pair(
+        COUNT_OF_JOINED_TABLES.format("a", "b", "left"),
+        COUNT_OF_JOINED_TABLES.format("a", "b", "outer"),
+        {
+            "counts": Verdict.UNSURE,
+            "counts-repartition": Verdict.KEPT,
+            "a": Verdict.KEPT,
+            "b": Verdict.KEPT,
+        },
+    ),
+    "a left join that becomes an outer one, whose changes are counted": Pair(
+        CHANGES_OF_JOINED_TABLES.format("a", "b", "left"),
+        CHANGES_OF_JOINED_TABLES.format("a", "b", "outer"),
+        {"counts": Verdict.KEPT, "a": Verdict.KEPT, "b": Verdict.KEPT},
     ),
     "a left join by a foreign key that becomes an inner join": Pair(
         BY_FOREIGN_KEY.format(orders="a", key="STRING", goods="b", of="STRING").replace(

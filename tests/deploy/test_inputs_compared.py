@@ -15,6 +15,7 @@ from tests.deploy.pairs import (
     COGROUP_OF_ONE,
     COGROUP_OF_TWO,
     JOINED_TABLES,
+    OF_JOINED_TABLES,
     topology_of,
 )
 from tests.deploy.test_comparison import compared
@@ -89,6 +90,20 @@ def test_another_kind_of_a_join_of_tables_leaves_the_rows_of_the_former_kind(
     assert rows(old, "both", tmp_path / "old", *records) == row
     assert rows(new, "both", tmp_path / "old") == row
     assert rows(new, "both", tmp_path / "new", *records) == has
+
+
+def test_a_kept_table_behind_a_join_that_keeps_nothing_has_rows_of_the_former_kind(
+    tmp_path: Path,
+) -> None:
+    old, new = (
+        OF_JOINED_TABLES.format("a", "b", kind).replace("inner_join", "join")
+        for kind in ("left", "inner")
+    )
+
+    assert "made by a left join of tables" in told_of(old, new, "often")
+    assert rows(old, "often", tmp_path / "old", ("a", "1")) == "1 None"
+    assert rows(new, "often", tmp_path / "old") == "1 None"
+    assert rows(new, "often", tmp_path / "new", ("a", "1")) == "None"
 
 
 def article(kind: str) -> str:
