@@ -18,9 +18,11 @@ from pystreams.deploy.fingerprint import Fingerprint
 from pystreams.deploy.operator_facts import Facts, is_global
 from pystreams.deploy.serde_rules import told_windows
 from pystreams.deploy.store_rules import (
+    PLACES,
     RULES,
     emptied,
     is_empty_at_each_start,
+    meets,
     moved_out_of_tasks_or_in,
 )
 from pystreams.deploy.verdicts import Comparison, Finding, Judgement, Verdict
@@ -95,7 +97,8 @@ def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
     if is_empty_at_each_start(new):
         yield emptied(old)
         return
-    found = (finding for rule in RULES for finding in rule(old, new))
+    rules = RULES if meets(old, new) else PLACES
+    found = (finding for rule in rules for finding in rule(old, new))
     yield from map(_of_global, found) if is_global(new) else found
 
 
@@ -112,6 +115,8 @@ def _moved(name: str, before: Mapping[str, Facts], after: Mapping[str, Facts]) -
     """Tell of a name under which another store lay."""
     old, new = before[name], after[name]
     if any(map(is_empty_at_each_start, (old, new))) or is_global(old) != is_global(new):
+        return
+    if not meets(old, new):
         return
     if _origin(old) == _origin(new):
         if new["generated"] and new["restored_from"] is None:

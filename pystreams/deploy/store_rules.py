@@ -285,6 +285,12 @@ def _is_restored(facts: Facts) -> bool:
     return bool(facts["logged"]) or facts["restored_from"] is not None
 
 
+def meets(old: Facts, new: Facts) -> bool:
+    """Return whether a store finds anything of an old one: its files, or what it is restored of."""
+    files = all(old[fact] == new[fact] for fact in ("engine", "subtopology"))
+    return files or new["restored_from"] is not None or (new["logged"] and _is_restored(old))
+
+
 def is_empty_at_each_start(facts: Facts) -> bool:
     """Return whether a store has its rows in memory and nowhere else."""
     return facts["engine"] == _IN_MEMORY and not _is_restored(facts)
@@ -359,3 +365,5 @@ RULES: tuple[Rule, ...] = (
     required,
 )
 """All that may differ."""
+PLACES: tuple[Rule, ...] = (_place, _engine)
+"""What may differ between two of which the new one finds nothing of the old one."""

@@ -71,6 +71,10 @@ UNLOGGED = (
     'words.group_by_key().count(materialized=Materialized(name="counts", logging=False, '
     "store_type=StoreEngine.{}))"
 )
+WINDOWED_UNLOGGED = (
+    "words.group_by_key().windowed_by({}).count("
+    'materialized=Materialized(name="counts", logging=False))'
+)
 ON_DISK, IN_MEMORY = "ROCKSDB", "IN_MEMORY"
 BEHIND_ANOTHER = """
 # The source that is there already is the first node: another builder begins otherwise.
@@ -295,6 +299,16 @@ PAIRS: dict[str, Pair] = {
         windowed(TUMBLING),
         windowed("TimeWindows.of_size_and_grace(10_000, 3_600_000)"),
         {"counts": Verdict.REFUSED},
+    ),
+    "a tumbling window of another size, without a changelog, in tasks of another number": Pair(
+        WINDOWED_UNLOGGED.format(TUMBLING),
+        BEHIND_ANOTHER + WINDOWED_UNLOGGED.format(LONGER),
+        {"counts": Verdict.EMPTY},
+    ),
+    "a tumbling window of another size, on another engine, without a changelog": Pair(
+        windowed(TUMBLING).replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        WINDOWED_UNLOGGED.format(LONGER),
+        {"counts": Verdict.EMPTY},
     ),
     "another gap of sessions": Pair(
         windowed(SESSIONS),
