@@ -16,6 +16,8 @@ _KEPT = 20
 _MAX_LENGTH = 1000
 _STACK = " stack="
 """Begins the field that the page shows elsewhere: the last one of its line."""
+_REASONS = ("error", "why")
+"""The fields that quote what was raised."""
 _NO_FIELDS = {
     *("event", "exc_info", "exception", "level", "logger", "stack", "stack_info", "timestamp")
 }
@@ -87,15 +89,25 @@ def _line_of(record: logging.LogRecord) -> LogLine:
         # Of a traceback, what was raised.
         raised = rest.strip().rpartition("\n")[2]
         event, _, _ = event.partition(_STACK)
-        return LogLine(at_ms, level, event[:_MAX_LENGTH], raised.strip()[:_MAX_LENGTH])
+        reasons = "".join(event.partition(f" {name}=")[2] for name in _REASONS)
+        told = "" if _is_told(raised, reasons) else raised.strip()
+        return LogLine(at_ms, level, event[:_MAX_LENGTH], told[:_MAX_LENGTH])
     fields: dict[str, Any] = record.msg
+    event = str(fields.get("event", ""))
     told = [f"{name}={value}" for name, value in fields.items() if _is_field(name)]
-    told += _raised(fields)
-    return LogLine(at_ms, level, str(fields.get("event", "")), " ".join(told)[:_MAX_LENGTH])
+    reasons = " ".join(str(fields[name]) for name in _REASONS if name in fields)
+    told += [raised for raised in _raised(fields) if not _is_told(raised, reasons)]
+    return LogLine(at_ms, level, event, " ".join(told)[:_MAX_LENGTH])
 
 
 def _is_field(name: str) -> bool:
     return name not in _NO_FIELDS and not name.startswith("_")
+
+
+def _is_told(raised: str, reasons: str) -> bool:
+    """Return whether the fields say what was raised already, with its type or without."""
+    message = raised.strip().partition(": ")[2] or raised.strip()
+    return bool(message) and (message in reasons or repr(message)[1:-1] in reasons)
 
 
 def _raised(fields: dict[str, Any]) -> list[str]:

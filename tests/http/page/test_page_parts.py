@@ -23,6 +23,9 @@ from pystreams.http.page.topology_picture import Flow, picture
 from pystreams.http.page.topology_section import TopologySection
 from pystreams.http.page.watchers import Frame, Watchers
 from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.runtime.core.failures.error_context import ErrorContext
+from pystreams.runtime.core.failures.error_handlers import log_and_continue
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 SECRET = "correct-horse"  # An invented one.
@@ -259,6 +262,23 @@ def test_of_a_traceback_the_last_line_is_kept(kept: LastLines) -> None:
         configure_logging("info", "json")
     assert structlog.is_configured()
     assert [line.details for line in kept.latest([])] == ["ValueError: no number"] * 2
+
+
+@pytest.mark.parametrize("configured", [False, True], ids=["a program's", "the command's"])
+def test_what_a_line_says_of_its_error_is_shown_once(kept: LastLines, configured: bool) -> None:
+    if configured:
+        configure_logging("info", "json")
+    skipped = ValueError("order 7 has 'no' pieces")
+    try:
+        raise skipped
+    except ValueError as error:
+        log_and_continue(ErrorContext("processing", node="price", offset=7), error)
+    get_logger("pystreams.tests").warning("failed", error="another one", **traceback_field(skipped))
+    other, line = kept.latest([])
+    assert f"{line.event} {line.details}".count("pieces") == 1
+    assert "ValueError: order 7 has" in f"{line.event} {line.details}"
+    assert "another one" in f"{other.event} {other.details}"
+    assert other.details.endswith("ValueError: order 7 has 'no' pieces")
 
 
 # ---------------------------------------------------------------------- those who watch
