@@ -55,6 +55,8 @@ class TaskManager:
         active: Those of the running ones that have something to do.
         ledger: What the stores of all of them hold.
         closed_records: Records processed by tasks that are gone.
+        closed_dropped: Records that they dropped.
+        closed_calls_again: How often they called functions again with a record.
         created_tasks: Tasks made so far.
         closed_tasks: Tasks closed so far.
         assigned: The partitions that the thread is assigned.
@@ -71,6 +73,8 @@ class TaskManager:
         self.tasks: dict[TaskId, StreamTask] = {}
         self.active = ActiveTasks()
         self.closed_records = 0
+        self.closed_dropped = 0
+        self.closed_calls_again = 0
         self.created_tasks = 0
         self.closed_tasks = 0
         self._plan = parts.plan
@@ -219,6 +223,8 @@ class TaskManager:
         del self.tasks[task.task_id]
         self.active.forget(task)
         self.closed_records += task.counts.processed
+        self.closed_dropped += task.counts.dropped
+        self.closed_calls_again += task.counts.calls_again
         for partition in task.partitions:
             self._task_of.pop(partition, None)
         self._changes += 1

@@ -14,8 +14,8 @@ class ThreadStatistics:
     Attributes:
         tasks_restoring: Tasks on their way there.
         processed_records: Records processed since the thread started.
-        dropped_records: Records dropped by running tasks.
-        calls_again: How often running tasks called functions again with a record.
+        dropped_records: Records dropped since the thread started.
+        calls_again: How often functions were called again with a record since then.
         lag_records: Records known to wait, buffered ones included; None when nothing is known.
         restored_records: Records restored since the thread started.
         restore_remaining_records: Offsets still to restore, at most.
