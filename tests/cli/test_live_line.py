@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pystreams.cli.display.live_line import LiveDisplay, StatusLine
 from pystreams.runtime.loop.reports.statistics import Statistics, total
+from tests.broker.waiting import wait_until
+from tests.cli.reflowing_terminal import ReflowingTerminal
 
 if TYPE_CHECKING:
     import pytest
@@ -74,6 +76,35 @@ def test_the_live_line_leaves_output_that_goes_to_a_file_alone(
 
     assert out.getvalue() == "a record\n"
     assert "STOPPING (Ctrl-C again stops at once) | RUNNING | " in err.getvalue()
+
+
+def test_nothing_of_the_line_stays_where_the_terminal_shrinks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = ReflowingTerminal.instead_of(monkeypatch, width=100)
+    lag = 0
+
+    def growing() -> Statistics:
+        nonlocal lag
+        lag += 1
+        return statistics(tasks_running=8, commits=4, dropped_records=1, lag_records=lag)
+
+    def wait_for_a_line() -> None:
+        """Wait until a line was drawn whole."""
+        drawn = lag + 2
+        wait_until(lambda: lag >= drawn, "a line")
+
+    with LiveDisplay(growing, lambda: 0.0):
+        wait_for_a_line()
+        for number, width in enumerate((60, 25, 80, 20)):
+            print(f"log line {number}", file=sys.stderr)
+            terminal.resize(width)
+            wait_for_a_line()
+
+    shown = [line for line in terminal.lines if line]
+    assert shown[:-1] == [f"log line {number}" for number in range(4)]
+    assert shown[-1].startswith("RUNNING | 0 rec")
+    assert len(shown[-1]) <= 20
 
 
 def test_what_matters_least_is_left_out_where_there_is_no_room() -> None:

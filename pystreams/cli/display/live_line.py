@@ -9,16 +9,21 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING, Self
 
 from pystreams.kernel.rate import RateMeter, counted, duration
 
 if TYPE_CHECKING:
+    from rich.control import Control
+    from rich.text import Text
+
     from pystreams.runtime.loop.reports.statistics import Statistics
 
 _INTERVAL_S = 0.25
 _END_TIMEOUT_S = 1.0
 _SEPARATOR = " | "
+_ERASED_NEXT = "\x1b[B\x1b[2K"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -77,6 +82,7 @@ class LiveDisplay:
         self._monotonic_ms = monotonic_ms
         self._line = StatusLine()
         self._prefix = ""
+        self._drawn_width = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-line", daemon=True)
 
@@ -115,9 +121,40 @@ class LiveDisplay:
             ended = self._ended.wait(_INTERVAL_S)
             room = self._live.console.width - len(self._prefix)
             line = self._line.text(self._statistics(), self._monotonic_ms() / 1000, room)
-            text = Text(self._prefix + line, no_wrap=True, overflow="ellipsis", style="bold")
-            with contextlib.suppress(OSError):
-                self._live.update(text, refresh=True)
+            text = Text(self._prefix + line, "bold", no_wrap=True, overflow="ellipsis", end="")
+            text.truncate(self._live.console.width)
+            self._draw(text)
+
+    def _draw(self, text: Text) -> None:
+        """Put the line in the place of the one before, of however many rows that has become.
+
+        A terminal that shrinks breaks a line that is too long for it. So the cursor is left where
+        the line begins, which is where terminals keep it, and the rows behind it are erased.
+        """
+        from rich.console import Group
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        to_the_beginning = Control(ControlType.CARRIAGE_RETURN)
+        console = self._live.console
+        rows = ceil(self._drawn_width / max(console.width, 1))
+        self._drawn_width = text.cell_len
+        with contextlib.suppress(OSError), console:
+            if rows > 1:
+                console.control(_erased_below(rows - 1))
+            self._live.update(Group(text, to_the_beginning), refresh=True)
+
+
+def _erased_below(rows: int) -> Control:
+    """Return what erases so many rows below the cursor, and leaves it where it was."""
+    from rich.control import Control
+    from rich.segment import ControlType, Segment
+
+    erased = Control(ControlType.CARRIAGE_RETURN)
+    # Rich has no code that saves where the cursor is: at the bottom it could not go down and back.
+    text = f"\r\x1b7{rows * _ERASED_NEXT}\x1b8"
+    erased.segment = Segment(text, None, [(ControlType.CARRIAGE_RETURN,)])
+    return erased
 
 
 def _restoring(statistics: Statistics, per_s: float) -> str:
