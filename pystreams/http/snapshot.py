@@ -81,11 +81,19 @@ class Snapshots:
         def rate(now: float, then: float) -> float:
             return round(max(0.0, now - then) / seconds, 1)
 
-        config, restores = streams.config, _restores(metrics)
+        config, now_ms = streams.config, self._clock.now_ms()
+        restores = _restores(metrics)
+        rows = [
+            {**_task(thread, task, now_ms), **restores.get(str(task.task_id), {})}
+            for thread, task in tasks
+        ]
+        for row in rows:
+            then = before.by_task.get(row["task"], 0)
+            row["processed_per_s"] = rate(row["processed_records"], then)
         return {
             "application_id": config.application_id,
             "version": installed_version(),
-            "at_ms": self._clock.now_ms(),
+            "at_ms": now_ms,
             "state": streams.state.value,
             "error": None if streams.error is None else str(streams.error),
             "not_ready": Health(streams).not_ready(),
@@ -98,6 +106,7 @@ class Snapshots:
             "calls_again": numbers.calls_again,
             "lag_records": numbers.lag_records,
             "lag_ms": _longest(task.lag_ms for _, task in tasks),
+            "lag_as_of_ms": min((row["lag_as_of_ms"] for row in rows), default=None),
             "unread_partitions": numbers.unread_partitions,
             **self._troubles.now(),
             "commits": numbers.commits,
@@ -107,18 +116,8 @@ class Snapshots:
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
             "topics": _topics(look, before, rate),
-            "tasks": [
-                {
-                    **_task(thread.thread_name, task),
-                    "processed_per_s": rate(
-                        task.processed_records,
-                        before.by_task.get(str(task.task_id), 0),
-                    ),
-                    **restores.get(str(task.task_id), {}),
-                }
-                for thread, task in tasks
-            ],
-            "standby_tasks": _standby_tasks(threads),
+            "tasks": rows,
+            "standby_tasks": _standby_tasks(threads, now_ms),
             "processes": _processes(streams.group_processes()),
             "subtopologies": _parts(
                 tasks,
@@ -154,24 +153,25 @@ def _topics(
     ]
 
 
-def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
+def _task(thread: ThreadMetadata, task: TaskMetadata, now_ms: int) -> dict[str, Any]:
     return {
         "task": str(task.task_id),
-        "thread": thread_name,
+        "thread": thread.thread_name,
         "state": task.state,
         "partitions": [str(partition) for partition in task.partitions],
         "processed_records": task.processed_records,
         "lag_records": task.lag_records,
         "lag_ms": None if task.lag_ms is None else round(task.lag_ms),
+        "lag_as_of_ms": round(now_ms - thread.silent_ms),
         "progressed_ms": task.progressed_ms,
         "stream_time_ms": task.stream_time_ms,
         "stores": list(task.stores),
     }
 
 
-def _standby_tasks(threads: Sequence[ThreadMetadata]) -> list[dict[str, Any]]:
+def _standby_tasks(threads: Sequence[ThreadMetadata], now_ms: int) -> list[dict[str, Any]]:
     return [
-        {**_task(thread.thread_name, task), "processed_per_s": 0.0}
+        {**_task(thread, task, now_ms), "processed_per_s": 0.0}
         for thread in threads
         for task in thread.standby_tasks
     ]
@@ -259,6 +259,7 @@ def _parts(
                 "tasks": 0,
                 "lag_records": None,
                 "lags": {},
+                "unknown": set(),
                 "in": {},
                 "out": {},
                 "nodes": nodes.get(part, {}),
@@ -269,6 +270,15 @@ def _parts(
             row["lag_records"] = (row["lag_records"] or 0) + task.lag_records
         for topic, lag in task.lag_by_topic.items():
             row["lags"][topic] = row["lags"].get(topic, 0) + lag
+        row["unknown"].update({at.topic for at in task.partitions} - task.lag_by_topic.keys())
+    for row in parts.values():
+        # What is known of some tasks says that records wait, and never alone that none does.
+        unknown = row.pop("unknown")
+        row["lags"] = {
+            topic: lag for topic, lag in row["lags"].items() if lag or topic not in unknown
+        }
+        if unknown and not row["lag_records"]:
+            row["lag_records"] = None
     for direction, number, topic, records_per_s in rates:
         if number.isdigit() and int(number) in parts:
             parts[int(number)][direction][topic] = records_per_s

@@ -238,7 +238,7 @@ def _task() -> Iterator[MetricDefinition]:
         "Records known to wait for the task, on the broker or in the task; missing while nothing "
         "is known (Kafka: of the consumer, by partition). A second old at most, half a minute "
         "where fetches have no answers; of a thread's partitions that rest, 200 a second are "
-        "looked at.",
+        "looked at. While a thread stands still it is what waited before; 0 is missing then.",
     )
     yield gauge(
         "records-lag-time",

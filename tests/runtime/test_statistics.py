@@ -29,6 +29,13 @@ def test_a_lag_that_some_do_not_know_is_that_of_the_others_and_unknown_when_none
     assert total("RUNNING", [OTHER]).lag_records is None
 
 
+def test_that_nothing_waits_is_not_known_where_a_thread_with_tasks_does_not_know() -> None:
+    rests, starts = (ThreadStatistics(tasks_running=1, lag_records=lag) for lag in (0, None))
+
+    assert total("RUNNING", [rests, ThreadStatistics()]).lag_records == 0
+    assert total("RUNNING", [rests, starts]).lag_records is None
+
+
 def test_several_processes_are_added_up_thread_by_thread() -> None:
     processes = [total("RUNNING", [ONE, OTHER]), total("REBALANCING", [ONE])]
 

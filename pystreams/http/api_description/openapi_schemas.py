@@ -83,6 +83,7 @@ SCHEMAS: dict[str, Schema] = {
         processed_per_s=_NUMBER,
         lag_records=_or_null(_COUNT),
         lag_ms={**_or_null(_COUNT), "description": "How old the oldest record that waits is."},
+        lag_as_of_ms={**_COUNT, "description": "When was last looked for what waits (ms)."},
         progressed_ms={**_or_null(_COUNT), "description": "When it last processed something."},
         stream_time_ms=_COUNT,
         stores=_list(_TEXT),
@@ -102,6 +103,7 @@ SCHEMAS: dict[str, Schema] = {
         calls_again=_COUNT,
         lag_records=_or_null(_COUNT),
         lag_ms=_or_null(_COUNT),
+        lag_as_of_ms={**_or_null(_COUNT), "description": "Of the task it was longest ago for."},
         unread_partitions=_COUNT,
         troubles=_list(
             _object(

@@ -55,6 +55,13 @@ def ago(time_ms: int | None, now_ms: int) -> str:
     return "just now" if seconds < _JUST_NOW_S else f"{duration(seconds)} ago"
 
 
+def not_looked_for_s(looked_ms: int | None, now_ms: int) -> float | None:
+    """Return how long nobody has looked for something (s); None if that was just now, or never."""
+    if looked_ms is None or now_ms - looked_ms < _JUST_NOW_S * 1000:
+        return None
+    return (now_ms - looked_ms) / 1000
+
+
 def milliseconds(number: float | None) -> str:
     """Return a time span of some milliseconds as such, a longer one in its units."""
     if number is None:

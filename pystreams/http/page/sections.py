@@ -13,6 +13,7 @@ from pystreams.http.page.quantities import (
     duration,
     milliseconds,
     moment,
+    not_looked_for_s,
     per_second,
     size,
 )
@@ -54,7 +55,7 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
         flow: Records a second that come in and go out, internal topics left out.
     """
     latency, interval = now["commit_latency_p99_ms"], now["commit_interval_ms"]
-    lag, rate = now["lag_records"], now["processed_per_s"]
+    lag = now["lag_records"]
     unread, dropped = now["unread_partitions"], now["dropped_records"]
     read_by_nobody = f"{counted(unread, 'partition')} of the topology read by nobody"
     held, limit = now["uncommitted_bytes"], now["uncommitted_max_bytes"]
@@ -68,7 +69,7 @@ def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
         _number(
             "Lag",
             count(lag),
-            _behind(lag, rate, now["lag_ms"]),
+            _behind(now),
             warns=unread > 0 and read_by_nobody,
         ),
         _number(
@@ -270,17 +271,23 @@ def _about(number: float) -> str:
     return f"up to {count(number)}" if number else "none"
 
 
-def _behind(lag: int | None, rate: float, lag_ms: int | None) -> str:
+def _behind(now: Snapshot) -> str:
+    lag, rate = now["lag_records"], now["processed_per_s"]
+    seen_s = not_looked_for_s(now["lag_as_of_ms"], now["at_ms"])
     if lag is None:
-        return "nothing is known"
+        return "nothing is known" if seen_s is None else f"not known for {duration(seen_s)}"
     if not lag:
         return "all that is there is processed"
-    oldest = "" if lag_ms is None else f"{milliseconds(lag_ms)} old; "
-    if not rate:
-        return f"{oldest}nothing is processed"
-    left_s = lag / rate
-    left = "under a second" if left_s < 1 else f"about {duration(left_s)}"
-    return f"{oldest}{left} at this rate"
+    told = [] if now["lag_ms"] is None else [f"{milliseconds(now['lag_ms'])} old"]
+    if rate:
+        left_s = lag / rate
+        left = "under a second" if left_s < 1 else f"about {duration(left_s)}"
+        told.append(f"{left} at this rate")
+    else:
+        told.append("nothing is processed")
+    if seen_s is not None:
+        told.append(f"{'in part ' if rate else ''}as of {duration(seen_s)} ago")
+    return "; ".join(told)
 
 
 def _processed(now: Snapshot) -> str:

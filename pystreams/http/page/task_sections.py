@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.http.page.markup import Markup, element, joined
-from pystreams.http.page.quantities import UNKNOWN, ago, count, milliseconds, moment, per_second
+from pystreams.http.page.quantities import (
+    UNKNOWN,
+    ago,
+    count,
+    duration,
+    milliseconds,
+    moment,
+    not_looked_for_s,
+    per_second,
+)
 from pystreams.http.page.tables import table
 
 Snapshot = dict[str, Any]
@@ -16,7 +25,7 @@ _TASKS_NAMED = 12
 def tasks(now: Snapshot) -> Markup:
     """Return the table of tasks of this process."""
     active = [_task(row, now["at_ms"]) for row in now["tasks"]]
-    rows = [*active, *map(_standby_task, now["standby_tasks"])]
+    rows = [*active, *(_standby_task(row, now["at_ms"]) for row in now["standby_tasks"])]
     if not rows:
         return element("p", _no_tasks(now["state"]), class_="empty")
     titles = (
@@ -52,7 +61,7 @@ def _task(row: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     return (
         row["task"],
         f"{state}, {count(left)} left" if state == "restoring" else state,
-        count(row["lag_records"]),
+        _lag(row, now_ms),
         milliseconds(row["lag_ms"]) if row["lag_records"] else UNKNOWN,
         per_second(row["processed_per_s"]),
         count(row["processed_records"]),
@@ -63,11 +72,20 @@ def _task(row: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     )
 
 
-def _standby_task(row: dict[str, Any]) -> tuple[str, ...]:
-    behind = row["lag_records"]
+def _lag(row: dict[str, Any], now_ms: int) -> str:
+    """Return what waits for a task, and as of when, if that is a while ago."""
+    lag, seen_s = row["lag_records"], not_looked_for_s(row["lag_as_of_ms"], now_ms)
+    if seen_s is None:
+        return count(lag)
+    told = duration(seen_s)
+    return f"unknown for {told}" if lag is None else f"{count(lag)} as of {told} ago"
+
+
+def _standby_task(row: dict[str, Any], now_ms: int) -> tuple[str, ...]:
+    behind = _lag(row, now_ms)
     return (
         row["task"],
-        "standby, warm" if behind == 0 else f"standby, {count(behind)} behind",
+        "standby, warm" if row["lag_records"] == 0 else f"standby, {behind} behind",
         *[UNKNOWN] * 6,
         _thread(row),
         "",

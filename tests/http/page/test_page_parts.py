@@ -41,7 +41,13 @@ def test_names_of_users_are_text_and_no_markup() -> None:
 def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
     def standby(task: str, lag: int | None) -> dict[str, Any]:
         thread = "app-StreamThread-2"
-        return {"task": task, "state": "standby", "lag_records": lag, "thread": thread}
+        return {
+            "task": task,
+            "state": "standby",
+            "lag_records": lag,
+            "lag_as_of_ms": 0,
+            "thread": thread,
+        }
 
     rows = [standby("0_1", 0), standby("0_2", 1234), standby("0_3", None)]
     now = {"at_ms": 0, "state": "RUNNING", "tasks": [], "standby_tasks": rows}
@@ -51,25 +57,50 @@ def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
         assert told in shown
 
 
-def test_functions_that_are_called_again_are_counted_beside_the_records() -> None:
-    now = {
-        "commit_latency_p99_ms": None,
-        "commit_interval_ms": 100,
-        "lag_records": 0,
-        "processed_per_s": 0.0,
-        "unread_partitions": 0,
-        "uncommitted_bytes": 0,
-        "uncommitted_max_bytes": 0,
-        "processed_records": 1200,
-        "dropped_records": 0,
-        "commits": 3,
-        "lag_ms": 0.0,
-        "e2e_latency_avg_ms": None,
-        "e2e_latency_max_ms": None,
-    }
+NUMBERS: dict[str, Any] = {
+    "at_ms": 100_000,
+    "commit_latency_p99_ms": None,
+    "commit_interval_ms": 100,
+    "lag_records": 0,
+    "processed_per_s": 0.0,
+    "unread_partitions": 0,
+    "uncommitted_bytes": 0,
+    "uncommitted_max_bytes": 0,
+    "processed_records": 1200,
+    "dropped_records": 0,
+    "calls_again": 0,
+    "commits": 3,
+    "lag_ms": 0.0,
+    "lag_as_of_ms": 99_900,
+    "e2e_latency_avg_ms": None,
+    "e2e_latency_max_ms": None,
+}
 
-    assert "1,200 processed, 7 calls again" in sections.numbers({**now, "calls_again": 7}, (0, 0))
-    assert "again" not in sections.numbers({**now, "calls_again": 0}, (0, 0))
+
+def test_functions_that_are_called_again_are_counted_beside_the_records() -> None:
+    shown = sections.numbers({**NUMBERS, "calls_again": 7}, (0, 0))
+
+    assert "1,200 processed, 7 calls again" in shown
+    assert "again" not in sections.numbers(NUMBERS, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("lag", "rate", "told"),
+    [
+        (None, 0.0, "not known for 12 s"),
+        (5, 0.0, "20 s old; nothing is processed; as of 12 s ago"),
+        (5, 1.0, "20 s old; about 5.0 s at this rate; in part as of 12 s ago"),
+    ],
+)
+def test_a_lag_that_nobody_has_looked_for_lately_says_so(
+    lag: int | None, rate: float, told: str
+) -> None:
+    shown = {"lag_records": lag, "lag_ms": 20_000 if lag else None, "processed_per_s": rate}
+
+    assert told in sections.numbers({**NUMBERS, **shown, "lag_as_of_ms": 88_000}, (0, 0))
+    fresh = sections.numbers({**NUMBERS, **shown}, (0, 0))
+    assert told not in fresh
+    assert "as of" not in fresh
 
 
 # ---------------------------------------------------------------------- the picture

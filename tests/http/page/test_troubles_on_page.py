@@ -112,6 +112,10 @@ def test_a_function_that_blocks_is_shown_with_its_stack_until_it_goes_on(
             assert trouble.text in shown
             chromium.wait_for_text("#head .state", "RUNNING, not ready")
             assert chromium.text("#head .error") == ""  # It is told once.
+            chromium.wait_for_text("#numbers", "not known for 2")
+            assert "all that is there is processed" not in chromium.text("#numbers")
+            chromium.wait_for_text("#tasks", "unknown for 2")
+            assert "lag 0" not in chromium.text("#topology")
             assert not chromium.evaluate(IS_OPEN)
             chromium.evaluate("document.querySelector('#troubles summary').click()")
             chromium.wait_for(IS_OPEN)

@@ -154,3 +154,36 @@ def test_what_is_on_its_way_to_a_task_that_is_behind_is_as_old_as_what_it_proces
     longest_ms = max(_metrics(process, "records-lag-time"))
     assert 600_000 <= longest_ms < 700_000
     process.stop()
+
+
+def test_that_nothing_waits_is_not_told_for_long_while_nobody_looks(tmp_path: Path) -> None:
+    process, clock, _ = _resting(tmp_path)
+    [thread] = process.threads
+    _step_for_a_second(process, clock)
+    clock.advance_ms(4_000)
+    assert thread.statistics().lag_records == 0
+
+    clock.advance_ms(2_000)
+    assert thread.statistics().lag_records is None
+    assert {task.lag_records for task in thread.metadata().active_tasks} == {None}
+    assert not any(task.lag_by_topic for task in thread.metadata().active_tasks)
+    assert _metrics(process, "records-lag") == _metrics(process, "records-lag-time") == []
+
+    _step_for_a_second(process, clock)
+    assert thread.statistics().lag_records == 0
+    assert _metrics(process, "records-lag") == [0] * TASKS
+    process.stop()
+
+
+def test_what_waited_is_told_on_while_nobody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, clock, _ = _resting(tmp_path)
+    [thread] = process.threads
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    _step_for_a_second(process, clock)
+    clock.advance_ms(60_000)
+
+    assert thread.statistics().lag_records == TASKS
+    assert _metrics(process, "records-lag") == [1] * TASKS
+    process.stop()

@@ -16,7 +16,8 @@ class ThreadStatistics:
         processed_records: Records processed since the thread started.
         dropped_records: Records dropped since the thread started.
         calls_again: How often functions were called again with a record since then.
-        lag_records: Records known to wait, buffered ones included; None when nothing is known.
+        lag_records: Records known to wait, buffered ones included; None when nothing is known: so
+            that nothing waits is known for no longer than 5 s without another look.
         restored_records: Records restored since the thread started.
         restore_remaining_records: Offsets still to restore, at most.
         max_uncommitted_bytes: The most they ever held.
@@ -73,7 +74,9 @@ def _sums(parts: Sequence[ThreadStatistics]) -> dict[str, Any]:
         name: sum(getattr(part, name) for part in parts) for name in _FIELDS - _NO_SUMS
     }
     lags = [part.lag_records for part in parts if part.lag_records is not None]
-    sums["lag_records"] = sum(lags) if lags else None
+    unknown = any(part.tasks_running and part.lag_records is None for part in parts)
+    # What is known of some says that records wait, and never alone that none does.
+    sums["lag_records"] = None if unknown and not sum(lags) else sum(lags) if lags else None
     for name in _MOST:
         sums[name] = max((getattr(part, name) for part in parts), default=0)
     return sums

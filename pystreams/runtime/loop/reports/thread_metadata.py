@@ -18,8 +18,9 @@ class TaskMetadata:
             kept warm.
         partitions: What it reads, or would read.
         processed_records: Records processed since it is here.
-        lag_records: Records known to wait; None when nothing is known. Of a standby the offsets
-            of its changelogs that it is behind, at most.
+        lag_records: Records known to wait; None when nothing is known: so that none waits is not
+            known any more when its thread has not gone round its loop for 5 s. Of a standby the
+            offsets of its changelogs that it is behind, at most.
         awaited: Partitions and changelogs that hold something to be read, as far as is known, of
             which nothing is here, and the next offset of each, None if that is not known: while
             that stays the same nothing comes. Those whose broker does not say where they end, too.

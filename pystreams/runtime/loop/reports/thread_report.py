@@ -7,6 +7,7 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ from pystreams.runtime.tasks.restoring.standby_task import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
+_NOTHING_WAITS_FOR_MS = 5_000
+"""For so long it is believed, without another look, that nothing waits."""
 _HELD_BY = "record caches, map_values_batch, calls of map_values_async, punctuations behind them"
 _LOOKED_AT_IN_TURN = 20
 """So many partitions of tasks that rest are looked at each time, however many there are: 200 within
@@ -43,11 +46,7 @@ class DoubtfulPartitions(NamedTuple):
 
 
 class ThreadReport:
-    """Publishes the numbers of one thread.
-
-    Attributes:
-        latest: The numbers published last; safe to read from any thread.
-    """
+    """Publishes the numbers of one thread."""
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class ThreadReport:
         doubtful: DoubtfulPartitions,
         clock: Clock,
     ) -> None:
-        self.latest = ThreadStatistics()
+        self._published = ThreadStatistics()
         self._manager = manager
         self._restorer = restorer
         self._committer = committer
@@ -75,6 +74,14 @@ class ThreadReport:
         self._told: dict[TopicPartition, _Told] = {}
         self._in_turn: list[tuple[StreamTask, TopicPartition]] = []
         self._next_in_turn = 0
+
+    @property
+    def latest(self) -> ThreadStatistics:
+        """The numbers published last; safe to read from any thread."""
+        published = self._published
+        lag = published.lag_records
+        is_known = lag is None or self._may_be_so(lag)
+        return published if is_known else replace(published, lag_records=None)
 
     def metadata(
         self, thread_name: str, max_poll_interval_ms: int, emptied_ms: float
@@ -120,7 +127,7 @@ class ThreadReport:
         return {
             task.task_id: Lag(last.answer.lag, self._lag_ms(task, last))
             for task, last in seen
-            if last.answer.told_of
+            if last.answer.told_of and self._may_be_so(last.answer.lag)
         }
 
     def standby_tasks(self) -> tuple[TaskMetadata, ...]:
@@ -130,12 +137,13 @@ class ThreadReport:
 
     def _metadata_of_standby(self, task_id: TaskId, standby: StandbyTask) -> TaskMetadata:
         state, next_offsets = standby.state.manager, self._restorer.next_offsets(task_id)
+        lag = standby.lag_records
         return TaskMetadata(
             task_id=task_id,
             state="standby",
             partitions=standby.state.partitions,
             processed_records=0,
-            lag_records=standby.lag_records,
+            lag_records=lag if lag is None or self._may_be_so(lag) else None,
             stream_time_ms=-1,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
@@ -145,7 +153,7 @@ class ThreadReport:
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         seen = self._asked.get(task, _UNSEEN)
-        is_told = bool(seen.answer.told_of)
+        is_told = bool(seen.answer.told_of) and self._may_be_so(seen.answer.lag)
         state, is_running = task.state_manager, task.state is TaskState.RUNNING
         next_offsets = self._restorer.next_offsets(task.task_id)
         return TaskMetadata(
@@ -154,7 +162,7 @@ class ThreadReport:
             partitions=task.partitions,
             processed_records=task.counts.processed,
             lag_records=seen.answer.lag if is_told else None,
-            lag_by_topic=seen.lags,
+            lag_by_topic={at: lag for at, lag in seen.lags.items() if self._may_be_so(lag)},
             lag_ms=self._lag_ms(task, seen) if is_told else None,
             progressed_ms=seen.progressed_ms,
             busy_ms_by_node=task.counts.nodes.busy_ms(),
@@ -164,6 +172,10 @@ class ThreadReport:
             restored_offsets=next_offsets,
             awaited=seen.awaited if is_running else next_offsets,
         )
+
+    def _may_be_so(self, lag: int) -> bool:
+        """Return whether a lag is still known; that of a loop that stands still can only grow."""
+        return lag > 0 or self.silent_ms() < _NOTHING_WAITS_FOR_MS
 
     def _lag_ms(self, task: StreamTask, seen: _Seen) -> float:
         if seen.waits_since_ms is None:
@@ -187,7 +199,7 @@ class ThreadReport:
         running = len(self._manager.running())
         self._ask_tasks()
         progress, ledger = self._restorer.progress(), self._manager.ledger
-        self.latest = ThreadStatistics(
+        self._published = ThreadStatistics(
             tasks_running=running,
             tasks_restoring=len(self._manager.tasks) - running,
             processed_records=self._processing.processed_records,
