@@ -163,7 +163,7 @@ class _Server(uvicorn.Server):
             runner.run(self.serve(sockets))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._watchers.close()
+        await self._watchers.close()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()

@@ -53,9 +53,10 @@ class Snapshots:
         self._latest_s = float("-inf")
 
     def latest(self) -> dict[str, Any]:
-        """Return a snapshot that is a second old at most."""
+        """Return a snapshot that is a second old at most, and of the present state."""
         with self._lock:
-            if self._clock.monotonic_ms() / 1000 - self._latest_s >= _LOOK_EVERY_S:
+            is_old = self._clock.monotonic_ms() / 1000 - self._latest_s >= _LOOK_EVERY_S
+            if is_old or self._latest["state"] != self._streams.state.value:
                 self._streams.measure_nodes()
                 self._latest = self._make()
                 self._latest_s = self._clock.monotonic_ms() / 1000

@@ -26,6 +26,7 @@ _log = get_logger("pystreams.http")
 _EVERY_S = 1.0
 _MAX_WATCHERS = 50
 _MAX_WAITING = 5
+_LAST_FRAME_S = 1.0
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -74,8 +75,19 @@ class Watchers:
             raise RequestError(503, f"{_MAX_WATCHERS} watch already: read /v1/status instead")
         return _EventStream(self)
 
-    def close(self) -> None:
-        """End the events of all who watch."""
+    async def close(self) -> None:
+        """Tell all who watch what there is to see at the end, and end their events."""
+        if not self._sending:
+            return
+        rendering = asyncio.ensure_future(run_in_threadpool(self._render))
+        done, _ = await asyncio.wait([rendering], timeout=_LAST_FRAME_S)
+        if done and rendering.exception() is None:
+            last = _event(rendering.result().parts)
+            for watcher in self._sending:
+                self._put(watcher, last)
+        self._end()
+
+    def _end(self) -> None:
         for watcher in self._sending:
             self._put(watcher, None)
 
@@ -115,7 +127,7 @@ class Watchers:
                 self._put(watcher, news if watcher.knows_all else everything)
                 watcher.knows_all = True
             if frame.is_last:
-                self.close()
+                self._end()
             before = frame.parts
             await asyncio.sleep(self._every_s)
 

@@ -277,6 +277,24 @@ def test_when_it_fails_it_shows_the_error_and_the_line_that_was_logged(
         assert (store[0], store[2]) == ("counts", "0")
 
 
+def test_when_the_application_is_gone_an_open_page_says_so_and_what_was_last_known(
+    application: Application, chromium: Chromium
+) -> None:
+    with application.served() as (streams, url):
+        chromium.open(url)
+        chromium.wait_for_text("#head .state", "RUNNING")
+        application.write("poison")
+        wait_until(lambda: streams.wait(1), "it has failed")
+    # As `run` does, which ends then.
+    assert streams.error is not None
+    chromium.wait_for_text("#connection", "Connection lost: the application can't be reached.")
+    assert re.search(r"since \d\d:\d\d:\d\dZ, \d+ s ago", chromium.text("#connection"))
+    assert chromium.text("#head .state") == "ERROR"
+    assert str(streams.error).splitlines()[0] in chromium.text("#head .error")
+    assert chromium.evaluate("document.title").startswith("Not live · ")
+    assert chromium.fits_a_phone()
+
+
 def test_without_scripts_it_is_a_page_of_the_moment(
     application: Application, chromium: Chromium
 ) -> None:

@@ -320,6 +320,7 @@ class Browser:
 
     def __init__(self, *, slow: bool = False) -> None:
         self.taken: list[bytes] = []
+        self.has_taken = asyncio.Event()
         self._slow = slow
 
     async def receive(self) -> dict[str, Any]:
@@ -330,6 +331,7 @@ class Browser:
         if self._slow:
             await asyncio.Event().wait()
         self.taken.append(message["body"])
+        self.has_taken.set()
 
 
 def test_slow_watchers_are_let_go_and_others_go_on_on_the_same_frames() -> None:
@@ -361,6 +363,24 @@ def test_slow_watchers_are_let_go_and_others_go_on_on_the_same_frames() -> None:
     assert quick.taken[-1] == b""
     assert b"always" in late.taken[0]
     assert rendered == 20
+
+
+def test_who_watches_is_told_of_the_end_before_the_server_closes() -> None:
+    state = "RUNNING"
+    browser = Browser()
+
+    async def watch() -> None:
+        nonlocal state
+        watchers = Watchers(lambda: Frame({"head": state}, is_last=False), every_s=3600)
+        watching = asyncio.ensure_future(watchers.serve(browser.receive, browser.send))
+        await browser.has_taken.wait()
+        state = "ERROR"
+        await asyncio.wait_for(watchers.close(), 60)
+        await asyncio.wait_for(watching, 60)
+
+    asyncio.run(watch())
+    frames = [b'data: {"head":"RUNNING"}\n\n', b'data: {"head":"ERROR"}\n\n', b""]
+    assert browser.taken == frames
 
 
 def test_who_watches_is_let_go_when_nothing_can_be_shown(kept: LastLines) -> None:

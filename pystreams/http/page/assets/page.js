@@ -2,9 +2,14 @@
 "use strict";
 
 const RETRY_MS = 3000;
+const SILENT_MS = 10000;
 const TOKEN = "pystreams-token";
 const at = (id) => document.getElementById(id);
 const known = {};
+let heardMs = Date.now();  // When something has come from the application.
+let askedMs = heardMs;
+let lost = "";  // Why nothing comes any more.
+let watching = null;
 
 function headers() {
   const token = sessionStorage.getItem(TOKEN);
@@ -14,6 +19,36 @@ function headers() {
 function say(text) {
   at("connection").textContent = text;
   at("connection").hidden = text === "";
+}
+
+function lasted(ms) {
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`;
+}
+
+// Tells, second by second, for how long what is shown is what was last known.
+function tellWhetherLost() {
+  const now = Date.now();
+  const silentMs = now - heardMs;
+  if (watching !== null && now - Math.max(heardMs, askedMs) > SILENT_MS) watching.abort();
+  if (lost === "") return;
+  const since = new Date(heardMs).toISOString().slice(11, 19);
+  say(`Connection lost: ${lost}. Nothing has come since ${since}Z, ${lasted(silentMs)} ago: ` +
+    "below is what was last known. Trying again.");
+  showTitle();
+}
+
+function showTitle() {
+  document.body.classList.toggle("lost", lost !== "");
+  if (known.title !== undefined) document.title = lost ? `Not live · ${known.title}` : known.title;
+}
+
+function heard() {
+  heardMs = Date.now();
+  if (lost === "") return;
+  lost = "";
+  say("");
+  showTitle();
 }
 
 // Makes `old` like `fresh` where they differ, so that selections and scrolled places stay.
@@ -51,7 +86,7 @@ function show(parts) {
     if (known[id] === html) continue;
     known[id] = html;
     if (id === "title") {
-      document.title = html;
+      showTitle();
       continue;
     }
     const fresh = document.createElement("template");
@@ -74,7 +109,10 @@ function askForToken(text) {
 }
 
 async function watch() {
-  const answer = await fetch("v1/events", { headers: headers(), cache: "no-store" });
+  askedMs = Date.now();
+  watching = new AbortController();
+  const signal = watching.signal;
+  const answer = await fetch("v1/events", { headers: headers(), cache: "no-store", signal });
   if (answer.status === 401) {
     askForToken(sessionStorage.getItem(TOKEN) === null ? "" : "That is not the token.");
     return false;
@@ -85,10 +123,10 @@ async function watch() {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return true;
+    heard();
     const events = (text + value).split("\n\n");
     text = events.pop();
     for (const event of events) show(JSON.parse(event.slice("data: ".length)));
-    say("");
   }
 }
 
@@ -97,8 +135,13 @@ async function keepWatching() {
     try {
       if (!(await watch())) return;
     } catch (error) {
-      say(`Not live: ${error.message || "the application can't be reached"}. Trying again.`);
+      // Those of the browser say nothing to people.
+      const isRefused = error.constructor === Error;
+      lost = isRefused ? error.message : "the application can't be reached";
+    } finally {
+      watching = null;
     }
+    tellWhetherLost();
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
 }
@@ -131,3 +174,4 @@ document.addEventListener("submit", (event) => {
 });
 
 keepWatching();
+setInterval(tellWhetherLost, 1000);
