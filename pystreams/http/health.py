@@ -77,14 +77,19 @@ class Health:
                 f"{numbers.tasks_restoring} tasks restore their stores: "
                 f"{numbers.restore_remaining_records} changelog records left at most"
             )
+        if (state := streams.state) is not State.RUNNING:
+            return self._waits_for() or self._warming_up() or str(state.value)
         if warming := self._warming_up():
             return warming
-        if streams.state is not State.RUNNING:
-            return str(streams.state.value)
         for seen in streams.troubles:
             if seen.kind is TroubleKind.BLOCKED_THREAD:
                 return f"{seen.of} stands still: {seen.text}"
         return ""
+
+    def _waits_for(self) -> str:
+        """Return for which members of the group it waits; nothing if for nobody."""
+        threads = self._streams.metadata_for_local_threads()
+        return next((thread.waits_for for thread in threads if thread.waits_for), "")
 
     def _warming_up(self) -> str:
         """Return what is restored before the process joins its group; nothing if nothing is."""

@@ -118,6 +118,29 @@ def test_a_process_that_warms_up_before_it_joins_is_alive_and_says_what_is_left(
         wait_until(lambda: health(second) == (200, 200), "ready")
 
 
+def test_a_process_that_waits_for_a_member_that_has_gone_says_for_which(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("left", partitions=1)
+    name: dict[str, Any] = {
+        "application_id": f"{topic}-app",
+        "consumer_session_timeout_ms": 8000,
+    }
+    with served(broker, counting(topic), tmp_path / "gone", **name) as gone:
+        gone.streams.start()
+        wait_until(lambda: health(gone) == (200, 200), "ready")
+        gone.streams.close(leave_group=False)
+    with served(broker, counting(topic), tmp_path / "comes", **name) as comes:
+        comes.streams.start()
+        waits = "it waits for other members of the group"
+        wait_until(lambda: waits in comes.ask("/readyz").json()["why"], waits)
+        assert "StreamThread-1" in comes.ask("/readyz").json()["why"]
+        assert _status(comes)["state"] == "REBALANCING"
+        page = comes.ask("/").body.decode()
+        assert f"Not ready: {waits}" in page
+        wait_until(lambda: health(comes) == (200, 200), "ready")
+
+
 def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
     broker: DevelopmentBroker, topics: Topics, tmp_path: Path
 ) -> None:

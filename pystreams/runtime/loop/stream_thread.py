@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import StreamsError, TaskMigratedError, as_streams_error
@@ -166,8 +165,7 @@ class StreamThread:
         """Return what it and its tasks are doing."""
         limit_ms = self._settings.membership.max_poll_interval_ms
         found = self._report.metadata(self.name, limit_ms, self._timing.emptied_ms)
-        warm_up = self._arrival.warm_up
-        return replace(found, warms_up=warm_up.lasts, warm_up_records=warm_up.left)
+        return self._arrival.told(found, self._waiting.for_whom)
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""

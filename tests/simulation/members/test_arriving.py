@@ -79,9 +79,16 @@ def test_who_starts_in_the_place_of_a_killed_process_does_not_stop_the_others(
     scene.forget()
     comes = scene.process("p2", newcomer=True)
     comes.start()
+    [thread], told_of_waits = comes.threads, set[str]()
     with capture_logs() as lines:
-        scene.run(stays, comes, for_ms=2 * SESSION_MS)
+        for _ in range(2 * SESSION_MS // STEP_MS):
+            scene.run(stays, comes, for_ms=STEP_MS)
+            told_of_waits.add(thread.metadata().waits_for)
 
+    [waits] = filter(None, told_of_waits)
+    assert waits.startswith("members seem to have died: it joins the group when they are out")
+    assert "p1" in waits
+    assert thread.metadata().waits_for == ""
     assert all(scene.longest_ms[number] < SESSION_MS / 3 for number in staying)
     assert max(scene.longest_ms.values()) < SESSION_MS + 1500
     [told] = [line for line in lines if line["event"] == WAITS]

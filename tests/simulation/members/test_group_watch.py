@@ -396,7 +396,10 @@ def test_a_process_that_waits_for_a_dead_member_says_so_within_three_seconds(
     assert app.clock.monotonic_ms() - started_ms < 3000
     assert line["members"] == ["app-dead-StreamThread-1-consumer@dir-dead on simulated (reads in)"]
     assert line["at_most_s"] == (45 if incremental else 43)
+    [thread] = moved.threads
+    assert line["members"][0] in thread.metadata().waits_for
     step_until(has_tasks(moved, "0_0"), moved, what="the task at the second")
+    assert thread.metadata().waits_for == ""
 
 
 @pytest.mark.parametrize(("lives", "hands_over"), [(1, True), (2, False)])

@@ -20,6 +20,7 @@ the user's, takes its own partitions back if it is still a member, and joins at 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil
 
 from pystreams.errors import BrokerNotAvailableError, RetriableClientError, StreamsError
@@ -32,6 +33,7 @@ from pystreams.runtime.cluster.group_description import (
 from pystreams.runtime.cluster.signs_of_life import SignsOfLife
 from pystreams.runtime.loop.membership.silences import Silences
 from pystreams.runtime.loop.membership.warming_up import WarmUp
+from pystreams.runtime.loop.reports.thread_metadata import ThreadMetadata
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
@@ -52,6 +54,7 @@ _TRIES_MS = 2000
 _TOLD_EVERY_MS = 10_000
 _MARKERS = 100
 """What may lie behind the last record of a partition that is read to its end, markers mostly."""
+_WHY_NOT_NOW = "joining now would stop the tasks of all others until then"
 _REBALANCE_MS = 1500
 """How long a group may take to share out, before it is one that begins."""
 
@@ -94,12 +97,26 @@ class Arrival:
         self._some_live = False
         self._members: Sequence[GroupMember] = ()
         self._told_dead: set[str] = set()
+        self._waits_for_dead = ""
         self._asked_ms = self._failure_told_ms = float("-inf")
 
     @property
     def waits(self) -> bool:
         """Whether the thread has asked to join, and does not yet."""
         return self._join is not None
+
+    def told(self, found: ThreadMetadata, for_whom: str) -> ThreadMetadata:
+        """Return what the thread tells of itself, with what is to be told of its arrival.
+
+        Args:
+            for_whom: For whom it waits when it has joined.
+        """
+        return replace(
+            found,
+            warms_up=self.warm_up.lasts,
+            warm_up_records=self.warm_up.left,
+            waits_for=self._waits_for_dead or for_whom,
+        )
 
     def join(self, join: Callable[[], None]) -> None:
         """Join the group by this function: at once, or from within `go_on`."""
@@ -119,6 +136,8 @@ class Arrival:
             return
         if now_ms >= self._look_at_ms:
             self._is_free = self._look(now_ms)
+            if self._is_free:
+                self._waits_for_dead = ""
             held_back = self._parts.held_back
             (held_back.discard if self._is_free else held_back.add)(self._name)
             now_ms = self._clock.monotonic_ms()  # Answers may have taken long.
@@ -218,17 +237,23 @@ class Arrival:
         """Return whether no member has to be waited for; those are told once each."""
         dead_ids = self._waits_for(now_ms)
         if not dead_ids:
+            self._waits_for_dead = ""
             everybody = self._signs.processes <= self._signs.alive
             return everybody or now_ms - self._began_ms >= self._looking_ms
+        members = [str(at) for at in group.members if at.member_id in dead_ids]
+        at_most_s = ceil(self._parts.settings.membership.session_timeout_ms / 1000)
+        self._waits_for_dead = (
+            f"members seem to have died: it joins the group when they are out, in {at_most_s} s "
+            f"at most: {'; '.join(members)}; {_WHY_NOT_NOW}"
+        )
         if not dead_ids <= self._told_dead:
             self._told_dead |= dead_ids
-            limit_ms = self._parts.settings.membership.session_timeout_ms
             _log.info(
                 "members seem to have died: joining the group when they are out",
                 thread=self._name,
-                members=[str(at) for at in group.members if at.member_id in dead_ids],
-                at_most_s=ceil(limit_ms / 1000),
-                why="joining now would stop the tasks of all others until then",
+                members=members,
+                at_most_s=at_most_s,
+                why=_WHY_NOT_NOW,
             )
         return False
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from math import ceil
 from zlib import crc32
 
 from pystreams.errors import (
@@ -74,12 +73,6 @@ _CURE_UNREAD = (
     "where topics that one sub-topology reads have different numbers of partitions, give them "
     "equal ones, or run one thread in all; else see that all members may describe these topics, "
     "stop all processes of the application for session.timeout.ms, and start them again"
-)
-_CURE_WAITING = (
-    "nothing while they live: they answer soon, or no partition is left for this thread; a process "
-    "that has died, or was stopped where its state directory stays, keeps its partitions for its "
-    "successor until its session ends: start it again with that directory, or set "
-    "consumer.session.timeout.ms lower"
 )
 
 
@@ -221,7 +214,7 @@ class GroupWatch:
             self._look_in(_SOON_MS)  # It is not known yet what its share is read by.
         elif group.settled:
             self._judge_settled(group, others)
-            if not self._manager.assigned.partitions and "waiting" not in self._told_ms:
+            if not self._manager.assigned.partitions and not self._waiting.has_told:
                 # KIP-848 counts a share as one that is empty because a dead member has all.
                 self._tell_for_whom_it_waits(others)
         elif self._parts.settings.membership.static:
@@ -365,15 +358,7 @@ class GroupWatch:
 
     def _tell_for_whom_it_waits(self, others: list[GroupMember]) -> None:
         self._look_in(_AGAIN_MS)
-        holding = [str(member) for member in others if member.partitions]
-        if holding and self._due("waiting"):
-            _log.info(
-                "waiting for other members of the group",
-                thread=self._name,
-                members=holding,
-                at_most_s=ceil(self._parts.settings.membership.session_timeout_ms / 1000),
-                cure=_CURE_WAITING,
-            )
+        self._waiting.tell_for_whom([str(member) for member in others if member.partitions])
 
     def _tell_of_strangers(self, what: str, strangers: list[GroupMember]) -> None:
         if self._due(what):

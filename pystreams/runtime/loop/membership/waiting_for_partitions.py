@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import ceil
+
 from pystreams.errors import TaskMigratedError
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.settings import MembershipSettings
 
 _MARGIN_MS = 15_000
+_TOLD_EVERY_MS = 60_000
+_CURE_WAITING = (
+    "nothing while they live: they answer soon, or no partition is left for this thread; a process "
+    "that has died, or was stopped where its state directory stays, keeps its partitions for its "
+    "successor until its session ends: start it again with that directory, or set "
+    "consumer.session.timeout.ms lower"
+)
 
 _log = get_logger("pystreams.thread")
 
@@ -32,6 +42,10 @@ class WaitingForPartitions:
         settings: The thread's. Only the classic protocol tells of every share: KIP-848 does not of
             one that is empty, or has only become smaller. It is not watched: a thread that hears
             nothing for a session and 15 s has an empty share.
+
+    Attributes:
+        for_whom: For which members it waits, in words; nothing before that is known. Any thread may
+            read it.
     """
 
     def __init__(self, thread: str, clock: Clock, settings: MembershipSettings) -> None:
@@ -43,6 +57,14 @@ class WaitingForPartitions:
         self._limit_ms = self._after_loss_ms
         self._since_ms: float | None = clock.monotonic_ms()
         self._told = False
+        self.for_whom = ""
+        self._session_s = ceil(settings.session_timeout_ms / 1000)
+        self._told_for_whom_ms: float | None = None
+
+    @property
+    def has_told(self) -> bool:
+        """Whether it was ever told for whom the thread waits."""
+        return self._told_for_whom_ms is not None
 
     @property
     def lasts(self) -> bool:
@@ -64,6 +86,27 @@ class WaitingForPartitions:
     def ends(self) -> None:
         """Note that it has got one, be it empty."""
         self._since_ms = None
+        self.for_whom = ""
+
+    def tell_for_whom(self, members: Sequence[str]) -> None:
+        """Tell which members have what the thread waits for: the first time, and now and then."""
+        if not members:
+            return
+        self.for_whom = (
+            f"it waits for other members of the group, which answer soon if they live, or are out "
+            f"when their sessions end, in {self._session_s} s at most: {'; '.join(members)}"
+        )
+        now_ms, last_ms = self._clock.monotonic_ms(), self._told_for_whom_ms
+        if last_ms is not None and now_ms - last_ms < _TOLD_EVERY_MS:
+            return
+        self._told_for_whom_ms = now_ms
+        _log.info(
+            "waiting for other members of the group",
+            thread=self._thread,
+            members=members,
+            at_most_s=self._session_s,
+            cure=_CURE_WAITING,
+        )
 
     def check(self) -> None:
         """Return when the thread need not ask anew.

@@ -66,6 +66,8 @@ class ThreadMetadata:
         standby_tasks: What it keeps warm for other processes, or before it joins the group.
         warms_up: Whether it has not joined the group yet, and restores what is to come to it.
         warm_up_records: How many changelog records are left of that, at most; None if not known.
+        waits_for: For which members of the group it waits before it has its share, in words;
+            nothing if for nobody.
         awaited: As that of tasks; of the topics of global stores.
         emptied_ms: When its consumer last had nothing more to hand on, on the monotonic clock (ms):
             until then others' records may have come before those of a partition.
@@ -82,6 +84,7 @@ class ThreadMetadata:
     standby_tasks: tuple[TaskMetadata, ...] = ()
     warms_up: bool = False
     warm_up_records: int | None = None
+    waits_for: str = ""
     at_work: str = ""
     emptied_ms: float = inf
     restores_emptied_ms: float = inf
