@@ -7,8 +7,8 @@ was measured of it: below DEBUG that is a part of the runs, of some seconds apar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from pystreams.metrics.definitions import NODE_GROUP
 from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
@@ -16,6 +16,7 @@ from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
 _RATES_OVER_S = 5.0
 _SHARES_OVER_S = 30.0
 
+_Key = TypeVar("_Key")
 NodeKey = tuple[int, str]
 """The sub-topology and the node's name."""
 
@@ -25,6 +26,7 @@ class _Look(NamedTuple):
 
     at_s: float
     records: dict[NodeKey, float]
+    given: dict[tuple[int, str, str], float]
     busy_ms: dict[NodeKey, float]
 
 
@@ -35,16 +37,18 @@ class NodeFigures:
         self._looks: deque[_Look] = deque()
 
     def look(
-        self, at_s: float, tasks: Iterable[TaskMetadata], metrics: Mapping[Any, Any]
-    ) -> dict[int, dict[str, dict[str, float | None]]]:
+        self, at_s: float, tasks: Sequence[TaskMetadata], metrics: Mapping[Any, Any]
+    ) -> dict[int, dict[str, dict[str, Any]]]:
         """Return what each node does, by sub-topology and name, of those of which it is known.
+
+        What it was given by which others is by their names, "" for what came from none.
 
         Args:
             at_s: The time of the look (s), on a clock that never goes back.
             tasks: The tasks of the process.
             metrics: What is measured of them.
         """
-        now = _Look(at_s, _records(metrics), _busy_ms(tasks))
+        now = _Look(at_s, _records(metrics), _given(tasks), _busy_ms(tasks))
         looks = self._looks
         looks.append(now)
         while len(looks) > 2 and at_s - looks[1].at_s >= _SHARES_OVER_S:
@@ -57,13 +61,18 @@ class NodeFigures:
         busy_ms = _grown(now.busy_ms, looks[0].busy_ms)
         all_ms = sum(busy_ms.values())
         records = _grown(now.records, lately.records)
-        found: dict[int, dict[str, dict[str, float | None]]] = {}
+        given = _grown(now.given, lately.given)
+        found: dict[int, dict[str, dict[str, Any]]] = {}
         for part, name in sorted({*(busy_ms if all_ms else ()), *records}):
             key = part, name
             found.setdefault(part, {})[name] = {
                 "records_per_s": round(records[key] / seconds, 1) if key in records else None,
                 "busy_share": round(busy_ms.get(key, 0.0) / all_ms, 3) if all_ms else None,
+                "records_per_s_from": {},
             }
+        for (part, giver, name), number in given.items():
+            if (row := found.get(part, {}).get(name)) is not None:
+                row["records_per_s_from"][giver] = round(number / seconds, 1)
         return found
 
 
@@ -78,6 +87,15 @@ def _records(metrics: Mapping[Any, Any]) -> dict[NodeKey, float]:
     return found
 
 
+def _given(tasks: Iterable[TaskMetadata]) -> dict[tuple[int, str, str], float]:
+    found: dict[tuple[int, str, str], float] = {}
+    for task in tasks:
+        for (giver, name), records in task.records_by_edge.items():
+            key = task.task_id.subtopology, giver, name
+            found[key] = found.get(key, 0.0) + records
+    return found
+
+
 def _busy_ms(tasks: Iterable[TaskMetadata]) -> dict[NodeKey, float]:
     found: dict[NodeKey, float] = {}
     for task in tasks:
@@ -87,6 +105,6 @@ def _busy_ms(tasks: Iterable[TaskMetadata]) -> dict[NodeKey, float]:
     return found
 
 
-def _grown(now: dict[NodeKey, float], before: dict[NodeKey, float]) -> dict[NodeKey, float]:
+def _grown(now: dict[_Key, float], before: dict[_Key, float]) -> dict[_Key, float]:
     """Return what has come since, not less than 0: a task may have left."""
     return {key: max(0.0, value - before.get(key, 0.0)) for key, value in now.items()}

@@ -247,7 +247,7 @@ def _by_part(metrics: Any) -> dict[tuple[str, str, str], float]:
 def _parts(
     tasks: Any,
     rates: list[tuple[str, str, str, float]],
-    nodes: dict[int, dict[str, dict[str, float | None]]],
+    nodes: dict[int, dict[str, dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Return what the tasks of each sub-topology do together."""
     parts: dict[int, dict[str, Any]] = {}

@@ -1,6 +1,7 @@
 """How many records a second go along each edge of a topology, as far as that is known.
 
-What comes from topics and goes to them is always counted, and what each node is given at DEBUG.
+What comes from topics and goes to them is always counted, and what each node is given, and by which
+other one, at DEBUG.
 The rest follows where an operation hands on each record that it gets, or all that it hands on to
 each of its children.
 """
@@ -52,13 +53,17 @@ _TO_ALL_CHILDREN = (
 
 
 def edge_flows(
-    nodes: Sequence[NodeDescription], operators: Mapping[str, Any], known: Mapping[str, float]
+    nodes: Sequence[NodeDescription],
+    operators: Mapping[str, Any],
+    known: Mapping[str, float],
+    given: Mapping[str, Mapping[str, float]],
 ) -> dict[Edge, float]:
     """Return what goes along edges.
 
     Args:
         operators: The operators of those that are processors.
         known: What comes from sources, and what other nodes are given, as far as it is counted.
+        given: Of that what each was given by which others, as far as it is counted.
     """
     flows: dict[Edge, float] = {}
     for node in nodes:
@@ -69,6 +74,14 @@ def edge_flows(
             flows.update(((node.name, successor), rate) for successor in node.successors)
         elif len(node.predecessors) == 1:
             flows[node.predecessors[0], node.name] = rate
+    for node in nodes:
+        rates = given.get(node.name, {})
+        # What came from no node may be of any of those before it.
+        if rates and not any(
+            rate for giver, rate in rates.items() if giver not in node.predecessors
+        ):
+            for predecessor in node.predecessors:
+                flows.setdefault((predecessor, node.name), rates.get(predecessor, 0.0))
     for _ in nodes:
         before = len(flows)
         for node in nodes:

@@ -118,7 +118,8 @@ class TopologySection:
             rates = [rate for topic, rate in counted.items() if self._is_of(node, topic)]
             if node.kind != "processor" and rates:
                 known[node.name] = sum(rates)
-        flows = edge_flows(part.nodes, self._operators, known)
+        given = {name: node["records_per_s_from"] for name, node in row["nodes"].items()}
+        flows = edge_flows(part.nodes, self._operators, known, given)
         lags: dict[str, int] = {}
         for node in part.nodes:
             waiting = [lag for topic, lag in row["lags"].items() if self._is_of(node, topic)]

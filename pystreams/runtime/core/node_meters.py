@@ -39,13 +39,16 @@ class NodeMeter:
 
     Attributes:
         records: Records it was given while that was measured.
+        given_by: How many of them which node gave it, by names; "" where no node was at work, as
+            when a cache is written out.
         busy_ms: How long it worked on them itself: what it calls of other nodes is theirs (ms).
     """
 
-    __slots__ = ("busy_ms", "records")
+    __slots__ = ("busy_ms", "given_by", "records")
 
     def __init__(self) -> None:
         self.records = 0
+        self.given_by: dict[str, int] = {}
         self.busy_ms = 0.0
 
 
@@ -72,10 +75,12 @@ class NodeMeters:
         # How long those have worked that the present call has called; outside of calls, that all
         # have since measuring began.
         self._inside_ms = 0.0
+        self._at_work = ""
 
     def around_new_steps(self) -> TraceStep:
         """Return what the steps of a life of the task are to go through; those before are gone."""
         self._steps, self._measuring, self._inside_ms = {}, self.always, 0.0
+        self._at_work = ""
         return self._around
 
     def busy_ms(self) -> dict[str, float]:
@@ -83,6 +88,16 @@ class NodeMeters:
         if not (self.always or self._on_demand.until_ms):
             return {}
         return {name: meter.busy_ms for name, meter in self.by_node.copy().items()}
+
+    def records_by_edge(self) -> dict[tuple[str, str], int]:
+        """Return how many records each node gave which other one, at DEBUG; from any thread."""
+        if not self.always:
+            return {}
+        return {
+            (giver, name): records
+            for name, meter in self.by_node.copy().items()
+            for giver, records in meter.given_by.copy().items()
+        }
 
     def begin_run(self) -> None:
         """Say that a run comes: what follows, up to the next run, is measured or not."""
@@ -105,10 +120,12 @@ class NodeMeters:
             return
         meter = self.by_node.setdefault(node, NodeMeter())
         before_ms, self._inside_ms = self._inside_ms, 0.0
+        before, self._at_work = self._at_work, node
         began_ms = self._now_ms()
         try:
             function(*given)
         finally:
+            self._at_work = before
             took_ms = self._now_ms() - began_ms
             meter.busy_ms += took_ms - self._inside_ms
             self._inside_ms = before_ms + took_ms
@@ -121,26 +138,29 @@ class NodeMeters:
     def _around(self, name: str, step: Step) -> Step:
         meter = self.by_node.setdefault(name, NodeMeter())
         if self.always:
-            return self._measured(meter, step)
+            return self._measured(name, meter, step)
         function = exchangeable(step)
         # A node that does nothing is its child.
         if function is None or id(step) in self._steps:
             return step
-        found = ExchangeableStep(function, partial(self._measured, meter))
+        found = ExchangeableStep(function, partial(self._measured, name, meter))
         self._steps[id(found.step)] = found
         return found.step
 
-    def _measured(self, meter: NodeMeter, step: Step) -> Step:
+    def _measured(self, name: str, meter: NodeMeter, step: Step) -> Step:
         """Return a step that measures another one."""
-        now_ms = self._now_ms
+        now_ms, given_by = self._now_ms, meter.given_by
 
         def measured(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             meter.records += 1
+            giver, self._at_work = self._at_work, name
+            given_by[giver] = given_by.get(giver, 0) + 1
             before_ms, self._inside_ms = self._inside_ms, 0.0
             began_ms = now_ms()
             try:
                 step(key, value, timestamp, headers)
             finally:
+                self._at_work = giver
                 took_ms = now_ms() - began_ms
                 meter.busy_ms += took_ms - self._inside_ms
                 self._inside_ms = before_ms + took_ms

@@ -225,7 +225,7 @@ def test_what_goes_along_an_edge_follows_from_what_is_counted_at_topics() -> Non
         (node.name for node in part.nodes), key=lambda name: name[-10:]
     )
 
-    flows = edge_flows(part.nodes, operators, {source: 10.0, sink: 4.0})
+    flows = edge_flows(part.nodes, operators, {source: 10.0, sink: 4.0}, {})
 
     assert flows == {
         (source, peek): 10.0,
@@ -233,7 +233,35 @@ def test_what_goes_along_an_edge_follows_from_what_is_counted_at_topics() -> Non
         (kept_node, mapped): 4.0,
         (mapped, sink): 4.0,
     }
-    assert edge_flows(part.nodes, operators, {}) == {}
+    assert edge_flows(part.nodes, operators, {}, {}) == {}
+
+
+def test_edges_into_a_node_behind_several_have_the_rates_that_were_counted() -> None:
+    topology = joined_topology().build()
+    section = TopologySection(TopologyPlan(topology, "app"))
+    (part,) = topology.describe().subtopologies
+    merge = next(node for node in part.nodes if node.name.startswith("KSTREAM-MERGE"))
+    ways = sorted(merge.predecessors)
+    assert all("JOIN" in way for way in ways)
+
+    def drawn(**given: float) -> list[str]:
+        node = {"records_per_s": 7.0, "busy_share": None, "records_per_s_from": given}
+        row = {
+            "subtopology": 0,
+            "tasks": 1,
+            "lag_records": 0,
+            "nodes": {merge.name: node},
+            "in": {},
+            "out": {},
+            "lags": {},
+        }
+        text = section.draw({"subtopologies": [row], "topics": []})
+        return re.findall(r'class="rate"[^>]*>([^<]*)<', text)
+
+    assert sorted(drawn(**dict(zip(ways, (5.0, 2.0), strict=True)))) == ["2.0/s", "5.0/s", "7.0/s"]
+    assert sorted(drawn(**{ways[0]: 7.0})) == ["0/s", "7.0/s", "7.0/s"]
+    # Who gave it the rest is not known.
+    assert drawn(**{ways[0]: 5.0, "": 2.0}) == []
 
 
 # ---------------------------------------------------------------------- the log

@@ -38,6 +38,8 @@ class TaskMetadata:
         busy_ms_by_node: How long each node of the topology has worked itself, while that was
             measured (ms): always at DEBUG, else in some runs while somebody asks; see
             `KafkaStreams.measure_nodes`. A node that does nothing itself is left out.
+        records_by_edge: How many records each node gave which other one, at DEBUG: from "" what
+            came while no node was at work.
     """
 
     task_id: TaskId
@@ -54,6 +56,7 @@ class TaskMetadata:
     lag_ms: float | None = None
     progressed_ms: int | None = None
     busy_ms_by_node: Mapping[str, float] = field(default_factory=dict)
+    records_by_edge: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,6 +166,7 @@ class ThreadReport:
             lag_ms=self._lag_ms(task, seen) if is_told else None,
             progressed_ms=seen.progressed_ms,
             busy_ms_by_node=task.counts.nodes.busy_ms(),
+            records_by_edge=task.counts.nodes.records_by_edge(),
             stream_time_ms=task.time.stream_time,
             stores=tuple(state.stores()),
             changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
