@@ -90,8 +90,8 @@ def _line_of(record: logging.LogRecord) -> LogLine:
         raised = rest.strip().rpartition("\n")[2]
         event, _, _ = event.partition(_STACK)
         reasons = "".join(event.partition(f" {name}=")[2] for name in _REASONS)
-        told = "" if _is_told(raised, reasons) else raised.strip()
-        return LogLine(at_ms, level, event[:_MAX_LENGTH], told[:_MAX_LENGTH])
+        details = "" if _is_told(raised, reasons) else raised.strip()
+        return LogLine(at_ms, level, event[:_MAX_LENGTH], details[:_MAX_LENGTH])
     fields: dict[str, Any] = record.msg
     event = str(fields.get("event", ""))
     told = [f"{name}={value}" for name, value in fields.items() if _is_field(name)]
