@@ -186,9 +186,6 @@ class VersionedStoreContract(StateStoreContract):
             same(store.get(key, _TIME + 10), latest, f"get of the latest as of that {moment}")
             same(store.get(key, begin), latest, f"get as of its beginning {moment}")
             same(store.get(key), latest, f"get {moment}")
-            same(list(store.get_range(key)), [latest], f"all versions {moment}")
-            found = list(store.get_range(key, _TIME, begin))
-            same(found, [latest], f"get_range up to its beginning {moment}")
             self.commit(store)
 
     def test_a_negative_timestamp_is_refused(self) -> None:

@@ -601,22 +601,6 @@ def test_range_finds_a_version_that_ended_in_a_later_segment(shop: Shop) -> None
     shop.finds_between(20, 30, ("v", 10, 2 * SEGMENT))
 
 
-def test_a_range_begins_with_the_history_as_reads_by_time_do(shop: Shop) -> None:
-    """Kafka goes on finding what has left it while its segment is live."""
-    shop.puts(("left", BASE, LATEST), ("lasts", BASE + 1, LATEST), ("new", BASE + 2, LATEST))
-    shop.put("other", "x", BASE + 1 + RETENTION)
-    lasts = ("lasts", BASE + 1, BASE + 2)
-
-    for _ in ("before the commit", "after it"):
-        shop.finds_nothing_at(BASE)
-        shop.finds((BASE + 1, *lasts))
-        shop.finds_between(None, None, ("new", BASE + 2, LATEST), lasts)
-        shop.finds_between(BASE, BASE + 1, lasts)
-        shop.commit()
-    found = [(value, time) for _, value, time, _ in shop.store.stored_versions()]
-    assert found == [(b"lasts", BASE + 1), (b"new", BASE + 2), (b"x", BASE + 1 + RETENTION)]
-
-
 def test_tombstone_that_expires_within_its_batch_is_not_forgotten_too_soon(shop: Shop) -> None:
     """Differs from Kafka: there the late version, put after the tombstone, would be the latest."""
     puts = [("k", None, 100), ("k", "late", 50), ("other", "v", RETENTION + 5 * SEGMENT)]

@@ -6,19 +6,20 @@ or logged is worked out here, so that everything else is still compared:
 
 - A write that comes too late is not logged. Kafka logs it: the `dropped` functions.
 - A range of keys finds all windows there are. Kafka's misses some: `_within_kafkas_bound`.
-- A range of versions finds all there are. Kafka's misses some, and finds some that have left the
-  history: `Versions`.
+- A range of versions finds all there are. Kafka's misses some: `_found_by_kafka`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pystreams import ValueAndTimestamp, VersionedRecord, Window, Windowed
+from pystreams import ValueAndTimestamp, Window, Windowed
 from tests.parity.store_operations import Operation, VersionedScript, hex_of
+
+if TYPE_CHECKING:
+    from pystreams import VersionedRecord
 
 Apply = Callable[[Any, Operation], str]
 Dropped = Callable[[Operation, int, int], str]
@@ -102,50 +103,19 @@ def _list(found: Iterable[Any], line: Callable[[Any], str]) -> str:
 # Versioned stores
 
 
-class Versions:
-    """Operations on one versioned store, and all that it was given."""
-
-    def __init__(self) -> None:
-        self._given: dict[Any, dict[Any, bytes | None]] = {}
-        self._stream_time = -1
-
-    def apply(self, store: Any, operation: Operation) -> str:
-        """Do an operation."""
-        name, arguments = operation[0], _arguments(operation)
-        if name in {"put", "delete"}:
-            self._note(arguments[0], arguments[1] if name == "put" else None, arguments[-1])
-        if name == "put":
-            return str(store.put(*arguments))
-        if name == "delete":
-            found = store.delete(*arguments)
-            # Java's typed store knows the end of what was deleted, and leaves it out.
-            return _version_line(found and found._replace(valid_to=None))
-        if name in {"get", "get_as_of"}:
-            return _version_line(store.get(*arguments))
-        versions = list(store.get_range(*arguments))
-        kafkas = [*self._left_to_kafka(*arguments), *_found_by_kafka(versions, arguments[2])]
-        return _list(kafkas[::-1] if name == "versions" else kafkas, _version_line)
-
-    def _note(self, key: bytes, value: bytes | None, time: int) -> None:
-        if time >= self._history_begins():
-            self._stream_time = max(self._stream_time, time)
-            self._given.setdefault(key, {})[time] = value
-
-    def _history_begins(self) -> int:
-        return self._stream_time - VersionedScript.RETENTION_MS
-
-    def _left_to_kafka(
-        self, key: bytes, from_time: int, to_time: int
-    ) -> Iterator[VersionedRecord[bytes]]:
-        """Return what has left the history, and Kafka finds as long as its segment is live."""
-        begins, interval = self._history_begins(), VersionedScript.SEGMENT_INTERVAL_MS
-        if to_time < begins:
-            return
-        oldest_live = max(0, begins) // interval
-        for (time, value), (end, _) in pairwise(sorted(self._given.get(key, {}).items())):
-            is_kept = end <= begins and end // interval >= oldest_live
-            if value is not None and is_kept and end > from_time:
-                yield VersionedRecord(value, time, end)
+def apply_versioned(store: Any, operation: Operation) -> str:
+    """Do an operation on a versioned store."""
+    name, arguments = operation
+    if name == "put":
+        return str(store.put(*arguments))
+    if name == "delete":
+        found = store.delete(*arguments)
+        # Java's typed store knows the end of what was deleted, and leaves it out.
+        return _version_line(found and found._replace(valid_to=None))
+    if name in {"get", "get_as_of"}:
+        return _version_line(store.get(*arguments))
+    versions = store.get_range(*arguments, descending=name == "versions")
+    return _list(_found_by_kafka(versions, arguments[2]), _version_line)
 
 
 def dropped_version(operation: Operation, timestamp: int, puts: int) -> str:

@@ -53,7 +53,7 @@ class Kind:
     """One kind of store: how to make it, and what to do with it."""
 
     script: Callable[[], Script]
-    doing: Callable[[], Doing]
+    doing: Doing
     on_disk: Callable[[], StoreSpecBuilder]
     in_memory: Callable[[], StoreSpecBuilder]
     few: int = 5_000
@@ -82,13 +82,13 @@ def _session(supplier: Callable[[str, int], StoreSupplier]) -> StoreSpecBuilder:
 KINDS = {
     "key_value": Kind(
         lambda: KeyValueScript(timestamped=False),
-        lambda: Doing(calls.apply_key_value, calls.dropped_nothing),
+        Doing(calls.apply_key_value, calls.dropped_nothing),
         lambda: Stores.key_value_store_builder(Stores.persistent_key_value_store(STORE)),
         lambda: Stores.key_value_store_builder(Stores.in_memory_key_value_store(STORE)),
     ),
     "timestamped_key_value": Kind(
         lambda: KeyValueScript(timestamped=True),
-        lambda: Doing(calls.apply_timestamped_key_value, calls.dropped_nothing),
+        Doing(calls.apply_timestamped_key_value, calls.dropped_nothing),
         lambda: Stores.timestamped_key_value_store_builder(
             Stores.persistent_timestamped_key_value_store(STORE)
         ),
@@ -96,20 +96,20 @@ KINDS = {
     ),
     "versioned": Kind(
         VersionedScript,
-        lambda: Doing(calls.Versions().apply, calls.dropped_version),
+        Doing(calls.apply_versioned, calls.dropped_version),
         lambda: _versioned(Stores.persistent_versioned_key_value_store),
         lambda: _versioned(Stores.in_memory_versioned_key_value_store),
         few=10_000,
     ),
     "window": Kind(
         lambda: WindowScript(seed=4, duplicates=False),
-        lambda: Doing(calls.apply_window, calls.dropped_window),
+        Doing(calls.apply_window, calls.dropped_window),
         lambda: Stores.window_store_builder(_window(Stores.persistent_window_store)),
         lambda: Stores.window_store_builder(_window(Stores.in_memory_window_store)),
     ),
     "timestamped_window": Kind(
         lambda: WindowScript(seed=5, duplicates=False),
-        lambda: Doing(calls.apply_timestamped_window, calls.dropped_timestamped_window),
+        Doing(calls.apply_timestamped_window, calls.dropped_timestamped_window),
         lambda: Stores.timestamped_window_store_builder(
             _window(Stores.persistent_timestamped_window_store)
         ),
@@ -117,7 +117,7 @@ KINDS = {
     ),
     "window_with_duplicates": Kind(
         lambda: WindowScript(seed=6, duplicates=True),
-        lambda: Doing(calls.apply_window, calls.dropped_duplicate),
+        Doing(calls.apply_window, calls.dropped_duplicate),
         lambda: Stores.window_store_builder(
             _window(Stores.persistent_window_store, retain_duplicates=True)
         ),
@@ -127,7 +127,7 @@ KINDS = {
     ),
     "session": Kind(
         SessionScript,
-        lambda: Doing(calls.apply_session, calls.dropped_session),
+        Doing(calls.apply_session, calls.dropped_session),
         lambda: _session(Stores.persistent_session_store),
         lambda: _session(Stores.in_memory_session_store),
     ),
@@ -241,7 +241,7 @@ def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
     """Do a kind's first operations on a new store, and close it."""
     home = Home(directory)
     store = open_store(name, engine, home)
-    doing = KINDS[name].doing()
+    doing = KINDS[name].doing
     if engine == "cached":
         doing = replace(doing, dropped=calls.logged_later)
     replayed = Replay(store, home, doing)

@@ -277,12 +277,11 @@ class DictVersionedStore(DictStore):
     ) -> Iterator[VersionedRecord[str]]:
         if from_time is not None and to_time is not None and from_time > to_time:
             raise ValueError(f"range from {from_time} to {to_time}")
-        begins = max(from_time or 0, self.oldest())
         found = [
             record
             for record in self._versions(key)
             if (to_time is None or record.timestamp <= to_time)
-            and (record.valid_to is None or record.valid_to > begins)
+            and (from_time is None or record.valid_to is None or record.valid_to > from_time)
         ]
         return iter(found[::-1] if descending else found)
 

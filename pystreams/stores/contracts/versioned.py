@@ -67,7 +67,7 @@ class ReadOnlyVersionedKeyValueStore(Protocol[K_contra, V]):
         """Iterate over the versions of a key that are valid somewhere in a range of time.
 
         The versions are those at the moment of the call. Versions that ended before the history
-        retention are not found, as by `get`.
+        retention are found as long as their segment is live.
 
         Args:
             from_time: The range's first millisecond; None leaves it open.

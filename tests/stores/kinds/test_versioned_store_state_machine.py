@@ -72,12 +72,19 @@ class Model:
         return VersionedRecord(value, timestamp, end)
 
     def between(self, key: str, start: int, end: int) -> list[VersionedRecord[str]]:
-        start = max(start, self.history_begins())
+        oldest_live = max(0, self.history_begins()) // SEGMENT_INTERVAL_MS
         found = []
         for timestamp, value in sorted(self.versions.get(key, {}).items()):
             valid_to = self.end_of(key, timestamp)
-            lasts = valid_to is None or (valid_to > start and end >= start)
-            if value is not None and timestamp <= end and lasts:
+            live = valid_to is None or (
+                end >= self.history_begins() and valid_to // SEGMENT_INTERVAL_MS >= oldest_live
+            )
+            if (
+                value is not None
+                and live
+                and timestamp <= end
+                and (valid_to is None or valid_to > start)
+            ):
                 found.append(VersionedRecord(value, timestamp, valid_to))
         return found
 

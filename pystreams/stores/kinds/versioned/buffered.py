@@ -176,7 +176,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def stored_versions(self) -> Iterator[tuple[bytes, bytes, int, int | None]]:
         """Return (key, value, timestamp, end; None for the latest) of all committed versions."""
-        return stored_versions(self, self._live_segments(), self.reader.history_begins())
+        return stored_versions(self, self._live_segments())
 
     # Inside
 

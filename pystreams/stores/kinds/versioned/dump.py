@@ -46,20 +46,19 @@ def dumped_versions(
 
 
 def stored_versions(
-    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...], history_begins: int
+    buffer: BufferedKeyValueStore, segment_ids: tuple[int, ...]
 ) -> Iterator[tuple[bytes, bytes, int, int | None]]:
     """Return (key, value, timestamp, end; None for the latest) of each committed version.
 
-    Those that reads find, key by key, and in order of time.
+    Key by key, and in order of time.
 
     Args:
         segment_ids: Its live segments, ascending.
-        history_begins: The oldest time (ms) that history retention covers.
     """
     for key, puts in _puts(buffer, segment_ids):
         ends = (*(timestamp for timestamp, _ in puts[1:]), None)
         for (timestamp, value), end in zip(puts, ends, strict=True):
-            if value is not None and (end is None or end > history_begins):
+            if value is not None:
                 yield key, value, timestamp, end
 
 

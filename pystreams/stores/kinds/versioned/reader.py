@@ -134,10 +134,9 @@ class VersionReader:
     def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
         """Return the versions of a key valid somewhere between two times, newest first.
 
-        A version that a writer moves meanwhile is found once. What ended before history begins is
-        not found, as by `as_of`. Differs from Kafka, which finds it while its segment is live, and
-        which does not look into segments newer than `to_time`: it misses the version that is
-        valid at `to_time` when it ended in one of those.
+        A version that a writer moves meanwhile is found once. Differs from Kafka, which does not
+        look into segments newer than `to_time`, and misses the version that is valid at
+        `to_time` when it ended in one of those.
 
         Args:
             from_time: The first millisecond; None leaves it open.
@@ -181,12 +180,14 @@ class VersionReader:
             if not versions:
                 self.expired_read(to_time, history_begins + self.segments.retention_ms)
             return versions
-        begins = max(0, history_begins, 0 if from_time is None else from_time)
-        for segment_id in self.index.newest_first(self.segments.id_of(begins)):
+        id_of = self.segments.id_of
+        oldest_live = id_of(max(0, history_begins))
+        oldest = oldest_live if from_time is None else max(oldest_live, id_of(from_time))
+        for segment_id in self.index.newest_first(oldest):
             row = self.read(segment_prefix(segment_id) + key)
             if row is None:
                 continue
-            for found in find_all(row, begins, to_time):
+            for found in find_all(row, from_time, to_time):
                 if found.value is not None and (not versions or found.valid_from < versions[-1][1]):
                     versions.append((found.value, found.valid_from, found.valid_to))
         return versions
