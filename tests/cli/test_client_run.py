@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.signals import signal_until_ended
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -108,7 +110,7 @@ def test_the_second_signal_ends_at_once(number: signal.Signals, code: int) -> No
         application.wait_for("started")
         application.send(TERM)
         application.wait_for("closing")
-        application.send(number)
+        signal_until_ended(application.process, number)
 
         assert application.end() == code
 
@@ -188,7 +190,7 @@ def test_a_second_signal_gives_the_cursor_back() -> None:
         application.wait_for("started")
         application.send(INT)
         application.wait_for("closing")
-        application.send(INT)
+        signal_until_ended(application.process, INT)
         assert application.end() == 130
         shown = _rest(ours)
 
@@ -297,7 +299,7 @@ def test_a_second_signal_to_the_parent_kills_the_processes() -> None:
         application.wait_for("started", times=2)
         application.send(TERM)
         application.wait_for("closing", times=2)
-        application.send(TERM)
+        signal_until_ended(application.process, TERM)
 
         assert application.end() == 143
 

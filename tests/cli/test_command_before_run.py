@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pystreams.cli.exit_codes import ExitCode
+from tests.signals import signal_until_ended
 
 PROGRAM = Path(__file__).parent / "programs" / "before.py"
 END_TIMEOUT_S = 120
@@ -99,7 +100,7 @@ def test_second_signal_takes_it_along() -> None:
         program.wait_for("works")
         program.process.send_signal(signal.SIGTERM)
         program.wait_for("cleans-up")
-        program.process.send_signal(signal.SIGTERM)
+        signal_until_ended(program.process, signal.SIGTERM)
 
         # The end of its output is the end of both.
         assert program.end() == 143
@@ -145,6 +146,6 @@ def test_command_that_cleans_up_for_too_long_ends_at_the_second_signal() -> None
         program.wait_for("works")
         program.process.send_signal(signal.SIGTERM)
         program.wait_for("cleans-up")
-        program.process.send_signal(signal.SIGINT)
+        signal_until_ended(program.process, signal.SIGINT)
 
         assert program.end() == 130

@@ -8,8 +8,10 @@ from contextlib import suppress
 
 import pytest
 
+from pystreams.cli.processes import interruption, stop_request
 from pystreams.cli.processes.interruption import InterruptBySignal, Interrupted
 from pystreams.cli.processes.stop_request import StopRequest
+from tests.broker.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +39,25 @@ def test_without_a_hangup_the_signal_is_given_back() -> None:
         pass
 
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("kind", [StopRequest, InterruptBySignal])
+def test_a_signal_that_comes_twice_at_once_asks_once(
+    kind: type[StopRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As from `timeout`, which sends it to the process and then to its group."""
+    ended: list[int] = []
+    for module in (stop_request, interruption):
+        monkeypatch.setattr(module, "end_at_once", ended.append)
+    stop = kind()
+    with stop.by_signals():
+        with suppress(Interrupted):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert (stop.requested, ended) == (True, [])
+
+        def ends() -> bool:
+            signal.raise_signal(signal.SIGTERM)
+            return bool(ended)
+
+        wait_until(ends, "the end that a later one brings")

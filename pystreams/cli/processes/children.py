@@ -141,10 +141,9 @@ class StopChildren(StopRequest):
 
     children: Sequence[subprocess.Popen[bytes]] = ()
 
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self.requested and number != signal.SIGHUP:
-            _kill(self.children)
-        super()._on_signal(number, None)
+    def _end(self, number: int) -> None:
+        _kill(self.children)
+        super()._end(number)
 
 
 class _Children:

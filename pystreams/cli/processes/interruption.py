@@ -44,10 +44,11 @@ class InterruptBySignal(StopRequest):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        asks_again = self._asks_again(number)
         if self.requested:
-            if number == signal.SIGHUP:
-                return
-            end_at_once(number)
+            if asks_again:
+                end_at_once(number)
+            return
         self._hung_up = number == signal.SIGHUP
         super().request()
         raise Interrupted(number)

@@ -2,9 +2,10 @@
 
 The first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
 second one ends the process at once with 128 + the signal's number; what was not committed is
-processed again after the next start, as after a crash. SIGHUP, of a terminal that is closed, only
-asks: it may come twice, from the system and from the shell, and late. Under `nohup` it is left
-alone.
+processed again after the next start, as after a crash. One that comes right behind the first is the
+same: `timeout` sends each to the process and then to its group. SIGHUP, of a terminal that is
+closed, only asks: it may come twice, from the system and from the shell, and late. Under `nohup` it
+is left alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -21,6 +23,8 @@ STOP_TIMEOUT_S = 25.0
 """How long a stop may take if `--stop-timeout` does not say: Kubernetes kills after 30 s."""
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SAME_FOR_S = 0.2
+"""So long after the first signal another is taken for the same."""
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 
@@ -41,6 +45,7 @@ class StopRequest:
         self._ends_at_second_signal = ends_at_second_signal
         self._event = threading.Event()
         self._hung_up = False
+        self._first_s: float | None = None
 
     @property
     def requested(self) -> bool:
@@ -72,10 +77,22 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested and self._ends_at_second_signal and number != signal.SIGHUP:
-            end_at_once(number)
+        if self._asks_again(number) and self._ends_at_second_signal:
+            self._end(number)
         self._hung_up |= number == signal.SIGHUP
         self.request()
+
+    def _asks_again(self, number: int) -> bool:
+        """Return whether a signal that came is not the first to ask, nor the same once more."""
+        now_s, first_s = time.monotonic(), self._first_s
+        if first_s is None:
+            self._first_s = now_s
+        elif now_s - first_s < _SAME_FOR_S:
+            return False
+        return self.requested and number != signal.SIGHUP
+
+    def _end(self, number: int) -> None:
+        end_at_once(number)
 
 
 def end_at_once(signal_number: int) -> None:

@@ -33,6 +33,7 @@ from tests.broker.troubles.request_proxy import (
 )
 from tests.broker.waiting import wait_until
 from tests.broker.writing import Writer
+from tests.signals import signal_until_ended
 from tests.variants import first_of, swept
 
 RECORDS = 1000
@@ -150,7 +151,7 @@ def test_a_second_signal_ends_an_application_that_is_stuck(
         running.process.send_signal(number)
         running.wait_for("stopping: commits and closes; a second signal stops at once")
         assert running.alive()
-        running.process.send_signal(number)
+        signal_until_ended(running.process, number)
         assert running.ended() == 128 + number
 
     assert committed_offsets(admin, unique_name) == {}
