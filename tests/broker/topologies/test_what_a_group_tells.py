@@ -155,7 +155,7 @@ def test_the_verdicts_are_those_of_the_old_topology(
 
     assert judged(as_json) == judged(wanted)
     assert told.exit_code == as_json.exit_code == wanted.exit_code == int(pair.loses)
-    assert told.stdout.startswith(f"group '{deploys.name}' has run 3-")
+    assert told.stdout.startswith(f"group '{deploys.name}' has run 4-")
 
 
 def test_the_next_deploy_takes_the_place_of_the_one_before(deploys: Deploys) -> None:
