@@ -280,10 +280,10 @@ def test_check_takes_what_the_group_has_noted_for_the_old_topology(
 
     assert nothing.exit_code == 1
     assert "has committed nothing" in nothing.stderr
-    assert f"group '{group.name}' runs 3-" in while_it_runs.stdout
+    assert f"group '{group.name}' runs 4-" in while_it_runs.stdout
     assert ") on 127.0.0.1" in while_it_runs.stdout
     assert (same.exit_code, "nothing is lost" in same.stdout) == (0, True), same.output
-    assert other.stdout.startswith(f"group '{group.name}' has run 3-")
+    assert other.stdout.startswith(f"group '{group.name}' has run 4-")
     assert both.stdout.startswith("STARTS EMPTY")
     for found in (while_it_runs, other, both):
         assert found.exit_code == 1
@@ -295,7 +295,7 @@ def test_check_takes_what_the_group_has_noted_for_the_old_topology(
 
 
 def test_check_asks_the_brokers_that_the_config_of_the_new_module_names(group: Group) -> None:
-    group.note(*["3-0"])
+    group.note(*["4-0"])
     config = f'config = {{"bootstrap.servers": "{group.servers}"}}\n'
     group.file.write_text(config + group.file.read_text("utf-8") + "print('loading')\n")
 
@@ -379,7 +379,7 @@ def test_all_topologies_that_a_group_has_noted_are_shown_the_last_start_first(
 
 
 def test_what_a_group_notes_can_not_command_the_terminal(group: Group) -> None:
-    group.note("3-\x1b[2J", shown=0)
+    group.note("4-\x1b[2J", shown=0)
     file, servers = counting(group), f"bootstrap.servers={group.servers}"
 
     shown = group.ask().stdout
