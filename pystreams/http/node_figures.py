@@ -15,6 +15,7 @@ from pystreams.runtime.loop.reports.thread_metadata import TaskMetadata
 
 _RATES_OVER_S = 5.0
 _SHARES_OVER_S = 30.0
+_APART_S = 0.5
 
 _Key = TypeVar("_Key")
 NodeKey = tuple[int, str]
@@ -48,16 +49,17 @@ class NodeFigures:
             tasks: The tasks of the process.
             metrics: What is measured of them.
         """
-        now = _Look(at_s, _records(metrics), _given(tasks), _busy_ms(tasks))
         looks = self._looks
-        looks.append(now)
+        if not looks or at_s - looks[-1].at_s >= _APART_S:
+            looks.append(_Look(at_s, _records(metrics), _given(tasks), _busy_ms(tasks)))
+        now = looks[-1]
         while len(looks) > 2 and at_s - looks[1].at_s >= _SHARES_OVER_S:
             looks.popleft()
         lately = looks[0]
         for look in looks:
             if at_s - look.at_s >= _RATES_OVER_S:
                 lately = look
-        seconds = max(at_s - lately.at_s, 1e-9)
+        seconds = max(now.at_s - lately.at_s, 1e-9)
         busy_ms = _grown(now.busy_ms, looks[0].busy_ms)
         all_ms = sum(busy_ms.values())
         records = _grown(now.records, lately.records)

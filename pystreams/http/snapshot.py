@@ -134,6 +134,9 @@ class Snapshots:
     def _look_before(self, look: _Look) -> _Look:
         """Return the look that rates are counted from, and keep this one."""
         looks = self._looks
+        if looks and look.at_s - looks[-1].at_s < _LOOK_EVERY_S / 2:
+            # The state has changed: rates of so short a time would be those of a moment.
+            return looks[0] if len(looks) > 1 else look
         looks.append(look)
         while len(looks) > 2 and look.at_s - looks[1].at_s >= _RATES_OVER_S:
             looks.popleft()

@@ -10,6 +10,7 @@ import pytest
 
 from pystreams import KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
+from pystreams.http.snapshot import Snapshots
 from pystreams.serdes import STRING
 from tests.broker.waiting import wait_until
 from tests.http.conftest import Served, Topics, served
@@ -155,6 +156,13 @@ def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
         wait_until(lambda: _status(application)["state"] == "ERROR", "told")
         assert "a value that nobody expected" in _status(application)["error"]
         assert application.ask("/v1/stores/counts/a").status == 503
+
+
+def test_the_status_is_never_of_a_state_that_is_over(created: KafkaStreams) -> None:
+    snapshots = Snapshots(created)
+    assert snapshots.latest()["state"] == "CREATED"
+    with created:  # There is no broker.
+        assert snapshots.latest()["state"] == "REBALANCING"
 
 
 def test_the_status_tells_how_many_records_went_to_the_dead_letter_queue(
