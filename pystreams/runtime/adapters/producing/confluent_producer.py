@@ -196,6 +196,7 @@ class ConfluentProducer:
         """Wait until the broker has acknowledged everything sent; set `last_offset` of buffers."""
         outstanding = len(self._open)
         remaining = self._wait_until_acknowledged()
+        self._reports.refuse_implicit(self._name)
         if self._transactional_id is None and self._reports.any_failed:
             self._judge(remaining)
             if self._refused.send_dead_letters(self.send):
@@ -204,7 +205,6 @@ class ConfluentProducer:
         if remaining:
             message = f"{self._name}: {remaining} records are not acknowledged yet"
             raise RetriableClientError(message)
-        self._reports.implicit.refuse(self._name)
         if outstanding:
             self._outage.ends()
             self._connections.accept()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError
 
+from pystreams.errors import TransactionAbortableError
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.connection.confluent import Message
 from pystreams.runtime.adapters.connection.confluent_errors import PURGED
@@ -85,6 +86,21 @@ class DeliveryReports:
             if error is not None and message is not None:
                 found.append((error, message))
         return [_failure(error, message) for error, message in found if error.code() not in PURGED]
+
+    def refuse_implicit(self, producer: str) -> None:
+        """Return if what was reported can be believed; else all is sent again, and judged then.
+
+        Args:
+            producer: Its name.
+
+        Raises:
+            TransactionAbortableError: Records may be lost.
+        """
+        try:
+            self.implicit.refuse(producer)
+        except TransactionAbortableError:
+            self.forget_failures()
+            raise
 
     def acknowledge(self) -> None:
         """Set `last_offset` of the changelogs' buffers."""
