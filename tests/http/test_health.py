@@ -125,7 +125,7 @@ def test_a_process_that_waits_for_a_member_that_has_gone_says_for_which(
     topic = topics.make("left", partitions=1)
     name: dict[str, Any] = {
         "application_id": f"{topic}-app",
-        "consumer_session_timeout_ms": 8000,
+        "consumer_session_timeout_ms": 120_000,
     }
     with served(broker, counting(topic), tmp_path / "gone", **name) as gone:
         gone.streams.start()
@@ -139,7 +139,6 @@ def test_a_process_that_waits_for_a_member_that_has_gone_says_for_which(
         assert _status(comes)["state"] == "REBALANCING"
         page = comes.ask("/").body.decode()
         assert f"Not ready: {waits}" in page
-        wait_until(lambda: health(comes) == (200, 200), "ready")
 
 
 def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
