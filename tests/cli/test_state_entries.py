@@ -79,7 +79,7 @@ def test_a_deleted_key_of_a_versioned_store_is_told_of_with_what_it_was(host: Ho
     deleted = host.ask("get", "prices", "tea")
     cut = host.ask("get", "prices", "tea", "--limit", "1")
 
-    assert deleted.exit_code == cut.exit_code == 1
+    assert deleted.exit_code == cut.exit_code == 4
     assert (deleted.stdout, cut.stdout) == ("tea\t10\t20\t1\ntea\t20\t30\t2\n", "tea\t10\t20\t1\n")
     assert "'tea' was deleted at 30 (1970-01-01T00:00:00+00:00)" in deleted.stderr
     assert deleted.stderr == cut.stderr
@@ -140,7 +140,7 @@ def test_a_key_that_is_not_there_is_told_with_the_serde_it_was_asked_with(host: 
 
     nothing = host.ask("get", "texts", "5")
 
-    assert nothing.exit_code == 1
+    assert nothing.exit_code == 4
     assert nothing.stderr == "store 'texts' has nothing of '5', as serdes.LONG writes it\n"
 
 

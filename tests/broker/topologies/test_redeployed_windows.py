@@ -82,11 +82,12 @@ def test_final_results_asked_for_later_refuse_the_directory_until_the_cure_is_fo
         refused = application.start()
         assert refused.ended() != 0
         refusal: str = refused.lines("stopped by an error")[0]["error"]
-        assert "in order of time: the store's retention, its kind or when" in refusal
-        assert "delete the directory" in refusal
+        assert "its files are laid out for another retention or emission" in refusal
+        assert "delete its directory below each task's" in refusal
         assert deployed.results() == before
 
-        shutil.rmtree(directory_in(refusal))
+        for directory in directories_in(refusal):
+            shutil.rmtree(directory)
         cured = application.start()
         cured.wait_until(lambda: len(deployed.results()) >= len(before) + 2, "both final results")
         cured.stop()
@@ -122,6 +123,7 @@ def test_windows_that_become_sessions_are_refused_and_cured_by_another_name(
         cured.stop()
 
 
-def directory_in(refusal: str) -> Path:
-    """Return the directory that a refusal tells to delete."""
-    return Path(next(word for word in refusal.split() if word.startswith("/")))
+def directories_in(refusal: str) -> list[Path]:
+    """Return the directories that a refusal tells to delete."""
+    told = next(word for word in refusal.split() if word.startswith("/"))
+    return list(Path("/").glob(told.strip("/:")))
