@@ -242,6 +242,16 @@ class OldLeaders:
         return dict.fromkeys(wanted, answer)
 
 
+def admin_that_has_heard(
+    client: OldLeaders, stopping: Callable[[], bool] = lambda: False, **timeouts: float
+) -> ConfluentAdmin:
+    """Return an admin whose client has asked once before who leads."""
+    admin = admin_on(client, stopping, **timeouts)
+    admin._lasting.list_topics(1.0)
+    client.calls.clear()
+    return admin
+
+
 def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads() -> None:
     """The client does not do so by itself: nothing would be purged until the next restart."""
     client = OldLeaders()
@@ -264,7 +274,7 @@ def test_offsets_of_a_leader_that_is_not_known_are_asked_for_again_of_the_new_on
     code: int,
 ) -> None:
     """A client that met partitions without a leader takes that for an answer, for ever."""
-    admin, partition = admin_on(OldLeaders(code)), TopicPartition("app-changelog", 0)
+    admin, partition = admin_that_has_heard(OldLeaders(code)), TopicPartition("app-changelog", 0)
 
     with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
         admin.offset_ranges([partition])
@@ -283,7 +293,7 @@ class Unanswered(OldLeaders):
 
 def test_an_offset_that_was_not_answered_is_asked_for_again_and_is_no_end() -> None:
     """Taken for the end of a changelog it says that the topic was made anew."""
-    admin, partition = admin_on(Unanswered()), TopicPartition("app-changelog", 0)
+    admin, partition = admin_that_has_heard(Unanswered()), TopicPartition("app-changelog", 0)
 
     with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
         admin.offset_ranges([partition])
@@ -309,7 +319,7 @@ def test_ends_are_told_of_the_partitions_whose_broker_answers() -> None:
 def test_who_leads_is_asked_once_a_question_however_many_partitions_had_no_answer() -> None:
     """Each time takes seconds while a broker hangs: 500 times were minutes."""
     client = HalfAnswered()
-    admin = admin_on(client)
+    admin = admin_that_has_heard(client)
 
     admin.told_ends([TopicPartition("in", number) for number in range(20)])
     assert client.calls == ["leaders"]
@@ -319,7 +329,7 @@ def test_after_a_stop_nobody_is_asked_who_leads() -> None:
     """The process would end that much later: it waits for the thread that asks."""
     client = HalfAnswered()
 
-    admin_on(client, stopping=lambda: True).told_ends([TopicPartition("in", 1)])
+    admin_that_has_heard(client, stopping=lambda: True).told_ends([TopicPartition("in", 1)])
     assert client.calls == []
 
 
@@ -370,7 +380,8 @@ class DeadLeader(OldLeaders):
 def test_offsets_are_asked_of_the_next_leader_while_the_dead_one_keeps_the_question() -> None:
     """By itself the client would wait for the dead one for half a minute, and then once more."""
     client = DeadLeader()
-    admin, partition = admin_on(client, answer_s=10, again_s=0.05), TopicPartition("in", 0)
+    admin = admin_that_has_heard(client, answer_s=10, again_s=0.05)
+    partition = TopicPartition("in", 0)
 
     assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
     assert client.calls == ["leaders"]

@@ -36,8 +36,10 @@ class Client:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.has_brokers = True
+        self.listings = 0
 
     def list_topics(self, timeout: float) -> str:
+        self.listings += 1
         if not (self.has_brokers and self.broker.runs):
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         return "topics"
@@ -100,3 +102,18 @@ def test_client_stays_that_never_had_an_answer_or_was_not_given_the_time(
         lasting.list_topics(timeout_s)
 
     assert len(broker.clients) == 1
+
+
+def test_who_is_asked_for_offsets_has_heard_of_the_leaders_if_a_broker_answers(
+    broker: Broker, lasting: LastingClient
+) -> None:
+    """Else librdkafka may end the process as it hears of them within the question."""
+    (client,) = broker.clients
+    broker.runs = False
+    lasting.knowing_leaders()
+    assert client.listings == 1  # In vain; who waits for the offsets is told.
+    broker.runs = True
+    for _ in range(2):
+        assert broker.is_asked_by(lasting, 0)
+        lasting.knowing_leaders()
+    assert client.listings == 2

@@ -305,7 +305,8 @@ class ConfluentAdmin:
     ) -> list[_Listed]:
         def ask(time_s: float) -> list[_Listed]:
             self._check_refused()
-            list_offsets = partial(self._client.list_offsets, request_timeout=time_s)
+            client = self._lasting.knowing_leaders()
+            list_offsets = partial(client.list_offsets, request_timeout=time_s)
             return [list_offsets(wanted, isolation_level=level) for wanted, level in questions]
 
         return self._questions.answers(ask)

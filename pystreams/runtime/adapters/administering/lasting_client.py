@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -34,6 +35,18 @@ class LastingClient:
         # Kept, as requests may still be on their way: librdkafka may abort the process if a client
         # goes away under them.
         self._lost: list[AdminClient] = []
+
+    def knowing_leaders(self) -> AdminClient:
+        """Return the client to ask for offsets: it has heard who leads all partitions, if it can.
+
+        librdkafka 2.16 waits for that within the call otherwise. If the answer comes before it has
+        begun to wait, it reads what another thread of its own has freed by then, which may end the
+        process (`rd_kafka_topic_partition_list_query_leaders_async_worker`).
+        """
+        if not self._has_answered:
+            with suppress(KafkaException):  # Those who wait for the offsets are told.
+                self.list_topics(_PATIENCE_S)
+        return self.client
 
     def list_topics(self, timeout_s: float) -> ClusterMetadata:
         """Return all topics, or raise what the client says.
