@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.broker.troubles.request_proxy import RequestProxy
 from tests.runtime.adapters.application import Application, MakeApplication
 
 if TYPE_CHECKING:
@@ -39,3 +40,10 @@ def application(make_application: MakeApplication) -> Application:
 def exactly_once(make_application: MakeApplication) -> Application:
     """An exactly-once application."""
     return make_application({"processing.guarantee": "exactly_once"})
+
+
+@pytest.fixture
+def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
+    between = RequestProxy(broker.bootstrap_servers)
+    yield between
+    between.close()

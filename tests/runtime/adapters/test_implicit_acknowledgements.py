@@ -16,10 +16,9 @@ from tests.broker.reading import read_all
 from tests.broker.troubles.request_proxy import PRODUCE, RequestProxy, not_leader
 from tests.broker.writing import Writer
 from tests.runtime.adapters.application import Application, answer_of, never_stopped, stable
+from tests.runtime.adapters.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
@@ -37,13 +36,6 @@ def numbers_in(topic: str, partition: int | None) -> OutputBuffer:
     output = OutputBuffer(topic, partition, is_changelog=partition is not None)
     output.records.extend((b"key", large(number), number, ()) for number in NUMBERS)
     return output
-
-
-@pytest.fixture
-def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
-    between = RequestProxy(broker.bootstrap_servers)
-    yield between
-    between.close()
 
 
 @pytest.fixture(params=[None, 0], ids=["sink", "changelog"])
@@ -116,16 +108,6 @@ def test_what_writes_the_input_of_tests_loses_nothing_so(
     assert proxy.own_answers == 1
     found = [int(message.value() or b"") for message in read_all(broker.bootstrap_servers, topic)]
     assert found == NUMBERS
-
-
-class Lines:
-    """Keeps the lines that come through."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
-        self.shown.append(line)
 
 
 def test_all_lines_are_passed_on_and_an_unknown_form_is_told_as_it_is() -> None:

@@ -23,22 +23,15 @@ from tests.runtime.adapters.application import (
     stable,
     until,
 )
+from tests.runtime.adapters.lines import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pystreams import TopicPartition
-    from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.ports import ConsumerPort
 
 SETTINGS = {"processing.guarantee": "exactly_once", "producer.socket.timeout.ms": 1000}
-
-
-@pytest.fixture
-def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
-    between = RequestProxy(broker.bootstrap_servers)
-    yield between
-    between.close()
 
 
 @pytest.fixture
@@ -79,16 +72,6 @@ class Committing:
         )
         committed = answer_of(lambda: self.consumer.committed([self.source]))
         assert committed == {self.source: CommittedOffset(expected[-1] + 1, "")}
-
-
-class Lines:
-    """Keeps the lines that come through."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
-        self.shown.append(line)
 
 
 def noticed(facility: str, line: str) -> bool:

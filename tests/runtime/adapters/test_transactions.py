@@ -35,9 +35,8 @@ from tests.runtime.adapters.application import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 
@@ -194,13 +193,6 @@ def test_a_group_coordinator_that_is_not_found_costs_the_producer_and_the_next_o
 
     _until_stable(proxied, sink, [2])
     assert answer_of(lambda: consumer.committed([partition])) == {partition: CommittedOffset(2, "")}
-
-
-@pytest.fixture
-def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
-    proxy = RequestProxy(broker.bootstrap_servers)
-    yield proxy
-    proxy.close()
 
 
 @pytest.fixture
